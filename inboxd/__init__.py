@@ -22,9 +22,20 @@ if TYPE_CHECKING:
     from inboxd.api.messages import Event
     from inboxd.api.middleware import Call, Proceed
     from inboxd.api.workflows import Step, Workflow
-    from inboxd.errors import BreakerOpen, Defer, InboxdError, PayloadError, Reject, Retry
+    from inboxd.brokers.contract import OutgoingMessage, Publisher, Tell
+    from inboxd.errors import (
+        BreakerOpen,
+        BrokerUnavailable,
+        Defer,
+        InboxdError,
+        MessageRefused,
+        PayloadError,
+        Reject,
+        Retry,
+    )
     from inboxd.model.backoff import Explicit, Exponential, Fixed, Linear
     from inboxd.outbound.request import HttpRequest
+    from inboxd.settings.brokers import Broker
 
 __all__ = [
     "Batch",
@@ -33,6 +44,8 @@ __all__ = [
     "BlockingEventChunk",
     "BlockingEventContext",
     "BreakerOpen",
+    "Broker",
+    "BrokerUnavailable",
     "Call",
     "CommandContext",
     "Connection",
@@ -48,12 +61,16 @@ __all__ = [
     "HttpRequest",
     "InboxdError",
     "Linear",
+    "MessageRefused",
+    "OutgoingMessage",
     "PayloadError",
     "Proceed",
+    "Publisher",
     "Record",
     "Reject",
     "Retry",
     "Step",
+    "Tell",
     "WorkerInfo",
     "Workflow",
 ]
@@ -73,9 +90,20 @@ _HOMES = {
     "api.messages": ("Event",),
     "api.middleware": ("Call", "Proceed"),
     "api.workflows": ("Step", "Workflow"),
-    "errors": ("BreakerOpen", "Defer", "InboxdError", "PayloadError", "Reject", "Retry"),
+    "brokers.contract": ("OutgoingMessage", "Publisher", "Tell"),
+    "errors": (
+        "BreakerOpen",
+        "BrokerUnavailable",
+        "Defer",
+        "InboxdError",
+        "MessageRefused",
+        "PayloadError",
+        "Reject",
+        "Retry",
+    ),
     "outbound.request": ("HttpRequest",),
     "model.backoff": ("Explicit", "Exponential", "Fixed", "Linear"),
+    "settings.brokers": ("Broker",),
 }
 
 

@@ -79,6 +79,36 @@ class TargetRefused(InboxdError):
     """A target may not be asked: correct its URL or its headers, or allow its address."""
 
 
+class BrokerUnavailable(InboxdError):
+    """A broker cannot be reached, or was lost: what was not confirmed is published again."""
+
+
+class MessageRefused(InboxdError):
+    """A broker refused a message."""
+
+    def __init__(
+        self, reason: str = "", *, for_good: bool = False, unroutable: bool = False
+    ) -> None:
+        """`for_good`: it would be refused again, so it is a dead letter at once.
+
+        unroutable: it is refused since nothing there takes what is sent to that place.
+        """
+        super().__init__(reason, for_good, unroutable)
+        self.reason = reason
+        self.for_good = for_good
+        self.unroutable = unroutable
+
+    def __str__(self) -> str:
+        return self.reason or _default_message(type(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _refused, (self.reason, self.for_good, self.unroutable)
+
+
+class StreamLost(InboxdError):
+    """A broker no longer has what follows the stored position: say where to go on."""
+
+
 class ExportError(InboxdError):
     """A partition could not be exported: it stays, and is tried again."""
 
@@ -288,6 +318,10 @@ class Reject(InboxdError):
 
     def __str__(self) -> str:
         return self.reason or _default_message(type(self))
+
+
+def _refused(reason: str, for_good: bool, unroutable: bool) -> MessageRefused:  # noqa: FBT001 - pickled by their places
+    return MessageRefused(reason, for_good=for_good, unroutable=unroutable)
 
 
 def _default_message(cls: type[BaseException]) -> str:

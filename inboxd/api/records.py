@@ -54,7 +54,8 @@ class EventHandler(_Declared):
 
     With `command_type`, the event is sent on as a command of that type, and `func` is run by the
     CommandHandler of the same name. With `chunks`, `func` is run by the ChunkHandler of its topic,
-    and this one reads the events of one type.
+    and this one reads the events of one type. With `relay`, events are published instead: `func` is
+    never called.
     """
 
     command_type: str | None = None
@@ -62,6 +63,7 @@ class EventHandler(_Declared):
     # Of a batch topic: `func` takes chunks; whether a failing one may be split.
     chunks: bool = False
     split: bool = True
+    relay: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

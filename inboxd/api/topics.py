@@ -51,11 +51,15 @@ class TopicOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class TopicDeclaration:
-    """A topic as a plugin or the settings have it; said: as `TopicOptions`."""
+    """A topic as a plugin or the settings have it; said: as `TopicOptions`.
+
+    relay: it is that of a relay of the settings.
+    """
 
     name: str
     source: str
     said: Mapping[str, Any]
+    relay: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +67,8 @@ class Topic:
     """A topic that can be processed; paths lead to a value in the payload.
 
     dedup_path: () means the event_id. expect: event types, or how many events, that make a chunk
-    complete; `age` is then how long it waits for them.
+    complete; `age` is then how long it waits for them. relay: its events are published, and those
+    without an ordering key hold up no other.
     """
 
     name: str
@@ -81,6 +86,7 @@ class Topic:
     expect: tuple[str, ...] | int | None = None
     dedup_path: tuple[str, ...] | None = None
     dedup_window: timedelta | None = None
+    relay: bool = False
 
     def rules(self) -> dict[str, object]:
         """What people want to know of it besides mode and paths, as a JSON object."""
@@ -104,6 +110,8 @@ _RULES: Mapping[Mode, tuple[str, ...]] = {
     "sequential": ("on_failure", *_ALWAYS),
     "batch": (*_OF_CHUNKS, *_ALWAYS),
 }
+# What `[relays]` says of a relay's topic, and what no relay has.
+_OF_RELAYS = ("mode", "on_failure", "page_rows", "total_concurrency")
 # Options of some modes only.
 _MODES_OF: Mapping[str, tuple[Mode, ...]] = {
     "key": ("sequential", "batch"),
@@ -141,6 +149,7 @@ def checked(declared: TopicDeclaration) -> Topic:
         cron=None if said["cron"] is None else Cron(said["cron"], said["zone"] or "UTC"),
         expect=_expected(said["expect"]),
         dedup_path=_dedup_path(said["dedup"]),
+        relay=declared.relay,
         **same,
         **spans,
     )
@@ -151,12 +160,18 @@ def laid_over(declared: TopicDeclaration, changes: Mapping[str, Any], source: st
 
     Where they make another mode of it, what was declared for the former one only does not count.
     """
+    if declared.relay and (told := [name for name in _OF_RELAYS if name in changes]):
+        raise UsageError(
+            f"{', '.join(told)}: it is the topic of a relay: say it in [relays], as far as relays "
+            "have it."
+        )
     said: dict[str, Any] = {**declared.said}
     mode = changes.get("mode", said.get("mode")) or "single"
     kept = {name: value for name, value in said.items() if mode in _MODES_OF.get(name, (mode,))}
     if changes.get("cron", said.get("cron")) is None:
         kept.pop("zone", None)  # it was the zone of a cron that was taken away
-    return checked(TopicDeclaration(declared.name, source, {**kept, **changes}))
+    said = {**kept, **changes}
+    return checked(TopicDeclaration(declared.name, source, said, declared.relay))
 
 
 def _check_name(name: str, mode: Mode) -> None:

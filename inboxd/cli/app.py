@@ -17,6 +17,7 @@ from inboxd.cli import (
     endpoints,
     failures,
     history,
+    messages,
     plugins,
     queues,
     schedules,
@@ -112,6 +113,7 @@ app.add_typer(schedules.app, name="schedules")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(breakers.app, name="breakers")
 app.add_typer(endpoints.app, name="endpoints")
+app.add_typer(messages.app, name="messages")
 app.add_typer(spool.app, name="spool")
 app.add_typer(plugins.app, name="plugins")
 app.add_typer(batches.batches, name="batches")

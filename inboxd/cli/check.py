@@ -66,7 +66,7 @@ def check(
     *,
     given: Looking,
 ) -> None:
-    """Check settings, database, schema, privileges, partitions and plugins."""
+    """Check settings, database, schema, privileges, partitions, plugins and brokers."""
     import anyio
 
     from inboxd.settings import read
@@ -76,6 +76,8 @@ def check(
     lines, declared = anyio.run(_database, reading.settings, grants)
     lines += _plugins(reading.settings, declared)
     lines += _webhooks(reading.settings)
+    lines += _messages(reading.settings)
+    lines += anyio.run(_brokers, reading.settings)
     listed = _settings(reading.settings, everything=everything or given.json)
     if given.json:
         keyed = {key: {"value": value, "source": source} for key, value, source in listed}
@@ -271,6 +273,23 @@ def _webhooks(settings: "Settings") -> Iterator[CheckLine]:
 
     if settings.inbound.webhooks:
         yield from map(_line, judge(settings))
+
+
+def _messages(settings: "Settings") -> Iterator[CheckLine]:
+    """Its lines, if there are sources of messages."""
+    if settings.inbound.messages:
+        from inboxd.cli.check_messages import judge
+
+        yield from map(_line, judge(settings))
+
+
+async def _brokers(settings: "Settings") -> list[CheckLine]:
+    """Its lines, if there are brokers."""
+    if not settings.brokers:
+        return []
+    from inboxd.cli.check_brokers import judge
+
+    return [_line(finding) for finding in await judge(settings)]
 
 
 def _installed(registry: "Registry") -> CheckLine:

@@ -31,10 +31,11 @@ _KINDS = {
     "topic": ("topic", "topic of settings"),
 }
 _SECTIONS = {
-    "topic": "topics",
-    "queue": "queues",
-    "schedule": "schedules",
-    "source": "inbound.webhooks",
+    "topic": ("topics",),
+    "queue": ("queues",),
+    "schedule": ("schedules",),
+    "source": ("inbound.webhooks", "inbound.messages"),
+    "source of messages": ("inbound.messages",),
 }
 FAILURE_GROUP = "failure group"
 
@@ -88,8 +89,8 @@ def _names(config: Path | None, kinds: Iterable[str]) -> set[str]:
     from inboxd.settings import read
 
     settings = read(config).settings
-    sections = [attrgetter(_SECTIONS[kind])(settings) for kind in kinds if kind in _SECTIONS]
-    found = {name for section in sections for name in section}
+    sections = [section for kind in kinds for section in _SECTIONS.get(kind, ())]
+    found = {name for section in sections for name in attrgetter(section)(settings)}
     return found | ask(settings, lambda session: _declared(session, kinds))
 
 

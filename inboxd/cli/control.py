@@ -20,7 +20,7 @@ Kind = Annotated[
     Literal["type", "topic", "queue", "schedule", "source"],
     typer.Argument(
         metavar="KIND",
-        help="What NAME names: type, topic, queue, schedule or source (of webhooks).",
+        help="What NAME names: type, topic, queue, schedule or source (of webhooks or messages).",
         show_default=False,
     ),
 ]
@@ -46,7 +46,8 @@ def pause(
     """Let all workers leave a type, topic, queue or schedule alone, within a second.
 
     What runs goes on; what was claimed and has not started is given back. Producers go on. Webhooks
-    of a source are received and stored, and become events when it is resumed.
+    of a source are received and stored, and become events when it is resumed; a source of messages
+    is not read.
     """
     from inboxd import operations
 
@@ -79,7 +80,9 @@ def paused(given: Looking) -> None:
 
 def _tell(done: str, kind: str, name: str, waiting: int, given: Acting) -> None:
     wait = f", where {plural(waiting, 'row')} wait{'s' if waiting == 1 else ''}"
-    if kind == "source":
+    if kind == "source" and name in given.settings.inbound.messages:
+        wait = ""
+    elif kind == "source":
         wait = f", of which {plural(waiting, 'receipt')} {'was' if waiting == 1 else 'were'} held"
     told = f"{done.capitalize()}: {kind} {name}{'' if kind == 'schedule' else wait}"
     given.tell({done: {"kind": kind, "name": name}, "waiting": waiting}, told)

@@ -179,11 +179,11 @@ def load_settings(config: Path | None) -> "Settings":
 
 
 def named_in(settings: "Settings", kind: str) -> Collection[str]:
-    """The topics, queues or webhook sources that the settings name in sections of their own."""
+    """The topics, queues or sources that the settings name in sections of their own."""
     if kind == "topic":
         return settings.topics
     if kind == "source":
-        return settings.inbound.webhooks
+        return (*settings.inbound.webhooks, *settings.inbound.messages)
     return settings.queues if kind == "queue" else ()
 
 

@@ -16,6 +16,7 @@ import typer
 
 from inboxd.cli import columns
 from inboxd.cli.breakers import LIST as BREAKERS
+from inboxd.cli.messages import LIST as MESSAGES
 from inboxd.cli.options import Looking
 from inboxd.cli.output import Table, TableColumn, print_json, terminal_width
 from inboxd.cli.together import together
@@ -206,7 +207,17 @@ async def look(
     silence: after which a receiver is taken for dead. completed: read by the caller, since a
     watcher reads it less often.
     """
-    from inboxd.store import breakers, controls, listing, receivers, suspects, topics
+    from inboxd.operations.messages import streams_read
+    from inboxd.store import (
+        breakers,
+        controls,
+        listing,
+        message_readers,
+        receivers,
+        stream_positions,
+        suspects,
+        topics,
+    )
 
     events = [
         {"kind": "event", **dict(row), "running": None, "in_line": None, "unmet": None}
@@ -232,6 +243,8 @@ async def look(
         lane["breaker"] = not uses.isdisjoint(shut)
         lane["paused"] = not names.isdisjoint({("type", lane["type"]), (place, lane[place])})
     receiving = await receivers.listed(session, silence, _MOST_RECEIVERS)
+    streams = await stream_positions.listed(session)
+    readers = await message_readers.listed(session)
     shown = (
         "id",
         "name",
@@ -251,6 +264,7 @@ async def look(
         "suspects": await suspects.count(session, listing.COUNTED),
         "workers": [{name: row[name] for name in shown} for row in living],
         "receivers": [dict(row) for row in receiving],
+        "messages": streams_read(streams, readers),
         "progress": await listing.progress(session, _MOST_PROGRESS),
         "completed": list(completed),
         "throughput": [dict(row) for row in await listing.throughput(session, minutes)],
@@ -330,6 +344,7 @@ def _tables(found: dict[str, Any], minutes: int) -> list[Table]:
         ("Breakers that are not closed", BREAKERS, found["breakers"]),
         (f"Workers: {len(workers)}", _LIVING, workers),
         (f"Receivers: {len(receivers)}", _RECEIVERS, receivers),
+        ("Sources of messages", MESSAGES, found["messages"]),
         (f"Done in the last {last}", _DONE, found["throughput"]),
         ("From creation to success", _COMPLETED, found["completed"]),
         ("Progress of running commands", _PROGRESS, found["progress"]),

@@ -21,6 +21,7 @@ from inboxd.commands.processing import CommandProcessing
 from inboxd.daemon.declaring import WorkerDeclaration, declare
 from inboxd.daemon.introduction import introduce, living_pids
 from inboxd.daemon.maintenance import MaintenanceTask, maintenance_tasks
+from inboxd.daemon.message_sources import MessageSources
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.breaker_upkeep import BreakerUpkeep
 from inboxd.engine.breakers import Breakers
@@ -102,6 +103,7 @@ class Incarnation:
         self._stop = anyio.Event()
         own = tuple(each.name for each in registry.to_send)
         metrics.declare(registry.events, queues, topics, own)
+        metrics.relays.declare((name, settings.relays[name].broker) for name in registry.relays)
         self.me = introduce(settings, registry, own)
         self.processors: list[Processor] = []
         self._event_work: EventProcessing | None = None
@@ -131,7 +133,8 @@ class Incarnation:
 
     def standing_still(self, processor: Processor) -> bool:
         """Whether it waits for a server that does not answer; a page of events may be long."""
-        if processor is self.processors[0] and self._in_flight()["event"]:
+        work = self._event_work
+        if processor is self.processors[0] and work is not None and work.holds_up_the_loop:
             return False
         longest = self.settings.worker.poll_interval.total_seconds() + _LONGEST_TURN
         return time.monotonic() - processor.turned_at > longest
@@ -270,12 +273,13 @@ class Incarnation:
         on_ready: Callable[[], None],
     ) -> None:
         event_work = self._event_work = EventProcessing(
-            parts, tasks, partial(flags["events"].wake, "timer")
+            parts, tasks, partial(flags["events"].wake, "timer"), self.lease.holds
         )
         command_work = self._command_work = CommandProcessing(
             parts, tasks, partial(flags["commands"].wake, "timer")
         )
         self._folder = parts.folder
+        sources = MessageSources(parts, tasks)
         delivers = DELIVER in self._registry.commands
         upkeep = BreakerUpkeep(parts.breakers, parts.pool, self._sql, self.me.id, self._metrics)
         with explained():
@@ -289,8 +293,9 @@ class Incarnation:
             Processor(event_work, flags["events"], self._metrics),
             Processor(command_work, flags["commands"], self._metrics),
         ]
-        tasks.start_soon(self._keep_lease, list(flags.values()), command_work)
+        tasks.start_soon(self._keep_lease, list(flags.values()), event_work, command_work)
         tasks.start_soon(command_work.settler.run)
+        tasks.start_soon(event_work.tend_relays)
         tasks.start_soon(repeat, "progress", 1.0, command_work.progress.write)
         self._show_paused()
         tasks.start_soon(parts.controls.keep, parts.pool, self._sql)
@@ -318,6 +323,7 @@ class Incarnation:
             async with anyio.create_task_group() as processing:
                 for processor in self.processors:
                     processing.start_soon(processor.run)
+                processing.start_soon(sources.run)
                 self.ready = True
                 on_ready()
                 await self._stop.wait()
@@ -325,6 +331,8 @@ class Incarnation:
                 self.lease.drain()
                 drain = self.settings.worker.drain_timeout.total_seconds()
                 scope.deadline = anyio.current_time() + drain
+                sources.stop()
+                event_work.stop()
                 for processor in self.processors:
                     processor.stop()
         await command_work.drain(max(0.0, scope.deadline - anyio.current_time()))
@@ -352,10 +360,23 @@ class Incarnation:
             for table in _TABLES
         }
 
-    async def _keep_lease(self, flags: list[WakeUp], work: CommandProcessing) -> None:
-        await self.lease.run(flags, work.suspend, work.resume)
+    async def _keep_lease(
+        self,
+        flags: Sequence[WakeUp],
+        events: EventProcessing,
+        commands_: CommandProcessing,
+    ) -> None:
+        def suspend() -> None:
+            events.suspend()
+            commands_.suspend()
+
+        def resume() -> None:
+            events.resume()
+            commands_.resume()
+
+        await self.lease.run(flags, suspend, resume)
         _log.error("this worker was declared dead; it goes on as a new one")
-        work.suspend()
+        suspend()
         self._stop.set()
 
     def _obey(self) -> None:

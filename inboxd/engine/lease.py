@@ -82,6 +82,13 @@ class Lease:
         """Seconds since the last heartbeat that succeeded was sent."""
         return time.monotonic() - self.renewed_at
 
+    def holds(self) -> bool:
+        """Whether it was renewed so lately that nobody takes this worker for dead."""
+        return not self.dead and self.age() <= self._safe_age()
+
+    def _safe_age(self) -> float:
+        return _SAFE_SHARE * self._settings.worker.lease.total_seconds()
+
     async def run(
         self, flags: Sequence[WakeUp], suspend: Callable[[], None], resume: Callable[[], None]
     ) -> None:
@@ -104,7 +111,7 @@ class Lease:
                 await anyio.to_thread.run_sync(thread.join, 5.0)
 
     def _guard(self, suspend: Callable[[], None], resume: Callable[[], None]) -> None:
-        late = self.age() > _SAFE_SHARE * self._settings.worker.lease.total_seconds()
+        late = self.age() > self._safe_age()
         if late and not self.suspended:
             self.suspended = True
             _log.warning("lease could not be renewed; work is suspended", age=round(self.age(), 1))

@@ -21,10 +21,15 @@ _SHARE = 20
 
 
 class HorizonReader:
-    """`horizon`: what its readings say."""
+    """`horizon`: what its readings say.
+
+    rewinds: how often a reading found that ids were rewound, or the server is another one. Whoever
+    keeps cursors forgets them at another number than before, whoever it was that read.
+    """
 
     def __init__(self, sql: Statements, metrics: Metrics) -> None:
         self.horizon = Horizon()
+        self.rewinds = 0
         self._sql = sql
         self._metrics = metrics
         self._read_at = 0.0
@@ -36,30 +41,29 @@ class HorizonReader:
         least = max(_HURRIED if hurried else _LEISURELY, _SHARE * self._took)
         return time.monotonic() - self._read_at >= least
 
-    async def read(self, connection: Connection) -> bool:
-        """Read. False: ids were rewound, or the server is another one: forget all cursors.
-
-        While another reading is under way, nothing is read: they have an order.
-        """
+    async def read(self, connection: Connection) -> None:
+        """Read; while another reading is under way, nothing is read: they have an order."""
         if self._reading:
-            return True
+            return
         self._reading = True
         try:
-            return await self._read(connection)
+            await self._read(connection)
         finally:
             self._reading = False
 
-    async def read_if_due(self, connection: Connection) -> bool:
+    async def read_if_due(self, connection: Connection) -> None:
         """As `read`, while rows wait for it, if it is time for one."""
-        return not self.is_due(hurried=True) or await self.read(connection)
+        if self.is_due(hurried=True):
+            await self.read(connection)
 
-    async def _read(self, connection: Connection) -> bool:
+    async def _read(self, connection: Connection) -> None:
         started = time.monotonic()
         reading = await lines.read_horizon(connection, self._sql)
         self._read_at = time.monotonic()
         self._took = self._read_at - started
         self._metrics.horizon_duration.observe(self._took)
-        return self.horizon.take(reading)
+        if not self.horizon.take(reading):
+            self.rewinds += 1
 
     def forget(self) -> None:
         """The connection was lost."""

@@ -26,13 +26,17 @@ class PageOrder:
 
     def may_run(self, row: ClaimedEvent) -> bool:
         """Whether the event may run; if not, its line stands still from here on."""
-        stands = row["behind"] or not row["ready"]
-        if self.lines and not stands:
-            stands = (row["topic"], row["ordering_key"]) in self.lines
-        if not stands and self._is_served(row["topic"], row["type"]) and self._may_probe(row):
+        if self.can_run(row) and self._may_probe(row):
             return True
         self.stop(row)
         return False
+
+    def can_run(self, row: ClaimedEvent) -> bool:
+        """Whether it may, as far as its line and its type go; nothing is noted."""
+        stands = row["behind"] or not row["ready"]
+        if self.lines and not stands:
+            stands = (row["topic"], row["ordering_key"]) in self.lines
+        return not stands and self._is_served(row["topic"], row["type"])
 
     def _is_served(self, topic: str, type_: str) -> bool:
         found = self._serves.get((topic, type_))

@@ -24,6 +24,7 @@ from inboxd.events.lone_event import LoneEvent
 from inboxd.events.page import EventPage, PageFailure
 from inboxd.events.page_run import PageRun
 from inboxd.events.quarantine import Quarantine
+from inboxd.events.relays.processing import RelayProcessing
 from inboxd.events.settling import EventSettling
 from inboxd.events.sources.sequential import SequentialSource
 from inboxd.events.sources.single import SingleSource
@@ -33,6 +34,8 @@ from inboxd.store.pools import borrow
 
 # Seconds for giving back a mark at once; otherwise the next page does.
 _SOON = 1.0
+# Seconds between two looks at relays while a page of other events runs.
+_TEND = 0.1
 # Nothing was settled, but the same rows, or half of them, may be had at once.
 _COME_AGAIN = Page(0, again=0.0)
 
@@ -40,10 +43,17 @@ _COME_AGAIN = Page(0, again=0.0)
 class EventProcessing:
     """The event processor's work."""
 
-    def __init__(self, parts: Parts, tasks: TaskGroup, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        tasks: TaskGroup,
+        wake: Callable[[], None],
+        holds_lease: Callable[[], bool],
+    ) -> None:
         """Process the events that the plugins serve; pages are settled in tasks of `tasks`.
 
-        wake: ends the processor's sleep.
+        wake: ends the processor's sleep. holds_lease: whether this worker surely is not taken for
+        dead.
         """
         self._parts = parts
         self._tasks = tasks
@@ -53,6 +63,7 @@ class EventProcessing:
         chunk_run = ChunkRun(parts, settling)
         calls = ChunkCalls(wake, self.be_careful, self._chunk_was_left)
         self._chunks = ChunkProcessing(parts, tasks, reader, chunk_run, settling, calls)
+        self._relays = RelayProcessing(parts, tasks, reader, settling, wake, holds_lease)
         self._run = PageRun(parts, settling, chunk_run)
         self._sources = PageSources(SingleSource(parts), SequentialSource(parts, reader))
         self._quarantine = Quarantine(parts, "event")
@@ -65,12 +76,18 @@ class EventProcessing:
     def in_flight(self) -> int:
         """Events that are claimed and not settled yet."""
         pages = {self._running, self._behind} - {None}
-        return self._chunks.in_flight + sum(len(page.rows) for page in pages if page is not None)
+        beside = self._chunks.in_flight + self._relays.in_flight
+        return beside + sum(len(page.rows) for page in pages if page is not None)
+
+    @property
+    def holds_up_the_loop(self) -> bool:
+        """Whether handlers run that the processor's loop may wait for; it waits for no relay."""
+        return self.in_flight > self._relays.in_flight
 
     @property
     def is_busy(self) -> bool:
         """Whether something is claimed, or a bucket is visited."""
-        return self._chunks.is_visiting or bool(self.in_flight)
+        return self._chunks.is_visiting or self._relays.is_busy or bool(self.in_flight)
 
     def be_careful(self) -> None:
         """Somebody died, perhaps in the middle of a page: run the next page's events alone."""
@@ -82,6 +99,7 @@ class EventProcessing:
         """The connection was lost: another server may answer next."""
         self._rewind()
         self._chunks.forget()
+        self._relays.forget()
         self._reader.forget()
 
     def reload(self, limits: Limits) -> None:
@@ -95,17 +113,18 @@ class EventProcessing:
         """Look at everything from its beginning."""
         async with borrow(self._parts.pool) as connection:
             looked = await look(connection, self._parts.sql, self._reader)
-            seen = await self._sources.survey(connection, looked)
-            return Survey.of([seen, await self._chunks.survey(connection, looked)])
+            seen = [await self._sources.survey(connection, looked)]
+            seen += [await self._chunks.survey(connection, looked)]
+            return Survey.of([*seen, await self._relays.survey(connection, looked)])
 
     async def page(self) -> Page:
         """Claim a page, run its events, and have it settled; that may go on during the next.
 
-        Chunks run in tasks of their own, and are only begun here.
+        Chunks and relays run in tasks of their own, and are only begun here.
         """
         if self._parts.exclusive_run.wanted:
             return await self._rest()
-        begun = self._chunks.start()
+        begun = self._chunks.start() + self._relays.start()
         page = await self._page()
         return replace(page, rows=page.rows + begun) if begun else page
 
@@ -115,17 +134,38 @@ class EventProcessing:
             await self._end_behind()
         finally:
             await self._chunks.finish()
+            await self._relays.finish()
+
+    async def tend_relays(self) -> None:
+        """Until cancelled, let relays go on while handlers keep the processor busy."""
+        while True:
+            await anyio.sleep(_TEND)
+            if self._running is not None and not self._parts.exclusive_run.wanted:
+                self._relays.start()
+
+    def stop(self) -> None:
+        """The worker drains: publish no more."""
+        self._relays.stop()
+
+    def suspend(self) -> None:
+        """The lease could not be renewed in time: what is published may be another worker's."""
+        self._relays.suspend()
+
+    def resume(self) -> None:
+        """The lease was renewed."""
+        self._relays.resume()
 
     async def give_back(self) -> None:
-        """Take back the marks of runs that ended without an outcome."""
+        """Take back the marks of runs that ended without an outcome; say goodbye to brokers."""
         await self._quarantine.give_back()
         await self._chunks.give_back()
+        await self._relays.close()
 
     async def _rest(self) -> Page:
         """A command is to run alone here: what was begun ends, and nothing begins meanwhile."""
         await self._quarantine.give_back()
         failed = await self._end_behind()
-        if failed is None and not self._chunks.is_visiting:
+        if failed is None and not (self._chunks.is_visiting or self._relays.is_busy):
             self._parts.exclusive_run.rest()
         return failed or Page(0, again=_SOON)
 
@@ -224,4 +264,4 @@ class EventProcessing:
 
     def _again(self) -> float | None:
         """When rows that could not be had now may be had."""
-        return soonest([self._sources.again, self._chunks.again])
+        return soonest([self._sources.again, self._chunks.again, self._relays.again])

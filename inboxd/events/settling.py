@@ -84,6 +84,8 @@ class PageResults:
     met: int = 0
     # An event was left to another worker, which should have the first go at its lane now.
     left_to_peer: bool = False
+    # Its rows were not locked while they were processed: operators may have put some away.
+    unlocked: bool = False
 
     def sizes(self) -> tuple[int, int, int]:
         """How much there is to write that handlers sent: commands, events, plans."""
@@ -184,7 +186,7 @@ class EventSettling:
         if results.sent or results.planned:
             results.fold += await batches.write(connection, sql, results.sent, results.planned)
         if results.done:
-            await events.settle(connection, sql, results.done, me)
+            await events.settle(connection, sql, results.done, me, all_of_them=not results.unlocked)
         if results.requeues:
             await events.requeue(connection, sql, results.requeues)
         order = results.order

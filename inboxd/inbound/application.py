@@ -8,7 +8,6 @@ Known limit: the body is in memory as a whole, since a signature is over all of 
 *See:* `sources.py`, `group_commit.py`, after it.
 """
 
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import partial
@@ -16,15 +15,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 from inboxd.errors import NotDurable
 from inboxd.inbound import answers
-from inboxd.inbound.addresses import Networks, client_address, normal_peer
 from inboxd.inbound.answers import Answer, Refusal
 from inboxd.inbound.backpressure import AddressBuckets, InFlight, allowance
 from inboxd.inbound.body_reader import ClientGone, Room, read_body, take_room
 from inboxd.inbound.group_commit import GroupCommit
-from inboxd.inbound.keys import AuthenticRequest
+from inboxd.inbound.keys import AuthenticRequest, traceparent
 from inboxd.inbound.receiver_log import ReceiverLog
 from inboxd.inbound.sources import CompiledSource
 from inboxd.inbound.uuids import Uuids
+from inboxd.model.addresses import Networks, client_address, normal_peer
 from inboxd.model.receipt import Receipt
 from inboxd.settings import InboundHttp
 from inboxd.signatures import Malformed, SignedRequest, Unauthentic
@@ -42,10 +41,6 @@ ROUTE = "/in/"
 
 _WHEN_AWAY = 5
 _WHEN_PAUSED = 60
-_TRACE = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
-# Later versions may say more behind the flags; ff is none.
-_TRACEPARENT = re.compile(rf"00-{_TRACE}|(?!00|ff)[0-9a-f]{{2}}-{_TRACE}(?:-[!-~]*)?")
-_MOST_TRACEPARENT = 255
 _LENGTH_DIGITS = 18
 
 
@@ -179,7 +174,7 @@ class Receiver:
         source, path, headers, address, is_proxied, _ = admitted
         now = time.time_ns()
         key_id = _verify(source, SignedRequest(headers, body, path, is_proxied), now)
-        request = AuthenticRequest(headers, body, address, key_id, _traceparent(headers), now)
+        request = AuthenticRequest(headers, body, address, key_id, traceparent(headers), now)
         return source.receipt(self._uuids, request)
 
     def _admit(self, source: CompiledSource, address: str | None) -> None:
@@ -259,11 +254,3 @@ def _verify(source: CompiledSource, request: SignedRequest, now: int) -> str:
         raise Refusal(answers.UNAUTHORIZED, "unauthentic", str(error)) from None
     except Malformed as error:
         raise Refusal(answers.BAD_REQUEST, "malformed", str(error)) from None
-
-
-def _traceparent(headers: Mapping[str, str]) -> str | None:
-    """The request's trace (W3C), if it is one."""
-    text = headers.get("traceparent")
-    if text is None or len(text) > _MOST_TRACEPARENT or not _TRACEPARENT.fullmatch(text):
-        return None
-    return text

@@ -7,7 +7,7 @@ limit: an address that is forgotten, since many others came after it, begins wit
 
 from typing import NamedTuple
 
-from inboxd.inbound.addresses import subscriber
+from inboxd.model.addresses import subscriber
 from inboxd.settings.values import Rate
 
 MOST_ADDRESSES = 20_000

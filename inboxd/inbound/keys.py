@@ -1,4 +1,4 @@
-"""What a source's settings take from a request: keys, types, entities, compiled into functions.
+"""What a source's settings take from what came: keys, types, entities, compiled into functions.
 
 Owns the words `header:…`, `pointer:…`, `text:…` and `body`. Promises: what is not there is a
 BrokenBody that names the setting, never a value; a number is the text that it is in the body,
@@ -7,8 +7,9 @@ limit: a value that is an object or an array is no key.
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from inboxd.errors import UsageError
 from inboxd.inbound.bodies import BrokenBody, exact_text
@@ -16,6 +17,18 @@ from inboxd.inbound.pointer import MISSING, compile_pointer
 from inboxd.model import checks
 
 Headers: TypeAlias = Mapping[str, str]
+
+
+class Carrier(Protocol):
+    """What an event came in: a request, or a message."""
+
+    @property
+    def headers(self) -> Headers:
+        """By name, in lower case."""
+
+    @property
+    def body(self) -> bytes:
+        """As it came."""
 
 
 class AuthenticRequest(NamedTuple):
@@ -29,18 +42,21 @@ class AuthenticRequest(NamedTuple):
     at: int
 
 
-# From a request, the decoded document of an event, and its text.
-Read: TypeAlias = Callable[[AuthenticRequest, object, str], str]
+# From what an event came in, the decoded document of it, and its text.
+Read: TypeAlias = Callable[[Carrier, object, str], str]
 # What becomes of a text that is found.
 Fit: TypeAlias = Callable[[str], str]
 
 _KEY_BYTES = 255
 # A text of fewer characters fits in any case.
 _FITS = _KEY_BYTES // 4
+_TRACE = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+# Later versions may say more behind the flags; ff is none.
+_TRACEPARENT = re.compile(rf"00-{_TRACE}|(?!00|ff)[0-9a-f]{{2}}-{_TRACE}(?:-[!-~]*)?")
 
 
 def compile_read(setting: str, value: str, fit: Fit, prefix: str = "") -> Read:
-    """A function from a request to the text that a setting names. Raises UsageError.
+    """A function from what came to the text that a setting names. Raises UsageError.
 
     fit: what becomes of a text that may be too long. The function raises BrokenBody.
     """
@@ -76,15 +92,23 @@ def short(text: str) -> str:
     return text
 
 
+def traceparent(headers: Headers) -> str | None:
+    """The trace (W3C) that came with it, if it is one."""
+    text = headers.get("traceparent")
+    if text is None or len(text) > _KEY_BYTES or not _TRACEPARENT.fullmatch(text):
+        return None
+    return text
+
+
 def _header(setting: str, name: str, fit: Fit, prefix: str) -> Read:
     wanted = name.strip().lower()
     if not wanted:
         raise UsageError(f'{setting} names no header: write "header:NAME"')
 
-    def read(request: AuthenticRequest, _document: object, _text: str) -> str:
-        found = request.headers.get(wanted)
+    def read(came: Carrier, _document: object, _text: str) -> str:
+        found = came.headers.get(wanted)
         if not found:
-            raise BrokenBody(f"the request has no header {wanted} ({setting})")
+            raise BrokenBody(f"there is no header {wanted} ({setting})")
         if problem := checks.text(found):
             raise BrokenBody(f"the header {wanted} ({setting}) {problem}")
         return _fitted(fit, prefix + found, setting)
@@ -95,7 +119,7 @@ def _header(setting: str, name: str, fit: Fit, prefix: str) -> Read:
 def _pointer(setting: str, pointer: str, fit: Fit, prefix: str) -> Read:
     follow = compile_pointer(pointer)
 
-    def read(_request: AuthenticRequest, document: object, text: str) -> str:
+    def read(_came: Carrier, document: object, text: str) -> str:
         found = follow(document)
         if type(found) is float:
             # A large integer, or digits that a float has not: two keys must not become one.
@@ -116,7 +140,7 @@ def _text(setting: str, text: str, fit: Fit, _prefix: str) -> Read:
         raise UsageError(f"{setting} {problem}")
     fixed = fit(text)
 
-    def read(_request: AuthenticRequest, _document: object, _text: str) -> str:
+    def read(_came: Carrier, _document: object, _text: str) -> str:
         return fixed
 
     return read
@@ -142,5 +166,5 @@ def _fitted(fit: Fit, text: str, setting: str) -> str:
         raise BrokenBody(f"{setting} {problem}") from None
 
 
-def _hash(request: AuthenticRequest, _document: object, _text: str) -> str:
-    return hashlib.sha256(request.body).hexdigest()
+def _hash(came: Carrier, _document: object, _text: str) -> str:
+    return hashlib.sha256(came.body).hexdigest()

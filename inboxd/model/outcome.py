@@ -22,6 +22,7 @@ from types import FrameType, TracebackType
 from inboxd.errors import (
     Defer,
     InboxdError,
+    MessageRefused,
     NoHandler,
     PayloadError,
     Reject,
@@ -145,7 +146,7 @@ def decide(
         match error:
             case Defer():
                 return Deferred(error.until, _optional_seconds(error.after))
-            case Reject() | PayloadError() | NoHandler():
+            case Reject() | PayloadError() | NoHandler() | MessageRefused(for_good=True):
                 return Dead(explain(error, site))
             case _ if policy.is_permanent(error) or policy.is_exhausted(attempt, age):
                 return Dead(explain(error, site))

@@ -2,7 +2,7 @@
 
 `rows` acts on rows that are named, `bulk` on all that match, `batches` on batches and workflows,
 `controls` on types, topics, queues and schedules, `breakers` on breakers, `endpoints` on those who
-get webhooks; `erase` erases what is known of somebody;
+get webhooks, `messages` on streams of brokers; `erase` erases what is known of somebody;
 `uninstall` takes inboxd out of a database.
 `details`, `failures`, `story` and `audit` are read; `names` judges names that an operator gives.
 
@@ -30,6 +30,7 @@ from inboxd.operations.endpoints import (
     send_to_endpoint,
 )
 from inboxd.operations.failures import Group, failures
+from inboxd.operations.messages import reset_stream
 from inboxd.operations.names import Named, check_declared, check_known, remarks, unknown
 from inboxd.operations.rows import (
     Action,
@@ -81,6 +82,7 @@ __all__ = [
     "replays_of",
     "reschedule",
     "resend_deliveries",
+    "reset_stream",
     "resumable",
     "resume",
     "rotate_endpoint",

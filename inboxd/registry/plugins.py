@@ -27,8 +27,10 @@ from inboxd.outbound.plugin import built_in
 from inboxd.registry.breakers import with_breakers
 from inboxd.registry.chunk_handlers import misfits
 from inboxd.registry.judgeable import judgeable
+from inboxd.registry.message_sources import check_message_sources
 from inboxd.registry.problems import noted, refuse
 from inboxd.registry.registry import Registry, make_registry
+from inboxd.registry.relays import with_relays
 from inboxd.registry.schedules import with_schedules
 from inboxd.registry.topics import check_topics, with_topics
 from inboxd.resilience.rules import BreakerRules
@@ -218,6 +220,8 @@ def judged(
     default = _default_policy(settings, wrong)
     if whole:
         plugins = with_built_in(plugins, known, wrong)
+        plugins = with_relays(plugins, known, wrong)
+        check_message_sources(known, wrong)
     registry = with_topics(plugins, known.topics, default, wrong)
     # They rest on what is said of topics.
     misfits_ = _misfits(registry) if settings.knows("topics") and not wrong else []

@@ -28,7 +28,8 @@ class Registry:
     in_topics: the handlers that name a topic, by topic and type; anywhere: the others, by type.
     models, event_models: by payload class, the commands and the events that it may stand for.
     topics: how the declared topics are processed; what is not among them is `single`. chunks: who
-    handles the chunks of batch topics here. only: the topics that this worker serves; empty: all.
+    handles the chunks of batch topics here. relays: the topics whose events are published. only:
+    the topics that this worker serves; empty: all.
     to_send: the schedules, as the settings have them. lifespans, hooks: of all plugins, in order.
     breakers: the rules of those that are declared.
     """
@@ -43,6 +44,7 @@ class Registry:
     anywhere: Mapping[str, tuple[EventHandler, ...]]
     chunks: Mapping[str, ChunkHandler]
     event_models: Mapping[type[object], tuple[EventRoute, ...]]
+    relays: frozenset[str] = frozenset()
     only: frozenset[str] = frozenset()
     to_send: tuple[Schedule, ...] = ()
     lifespans: tuple[Lifespan, ...] = ()
@@ -69,7 +71,8 @@ class Registry:
         """The same, of a worker that serves these topics only; none: all."""
         only = frozenset(topics)
         chunks = {name: each for name, each in self.chunks.items() if not only or name in only}
-        return replace(self, only=only, chunks=MappingProxyType(chunks))
+        relays = self.relays & only if only else self.relays
+        return replace(self, only=only, chunks=MappingProxyType(chunks), relays=relays)
 
     def takes(self, topic: str) -> bool:
         """Whether this worker serves the topic at all."""
@@ -80,7 +83,7 @@ class Registry:
         if not self.takes(topic):
             return ()
         found = self.in_topics.get((topic, type_))
-        if found is None and topic not in self.chunks:
+        if found is None and topic not in self.chunks and topic not in self.relays:
             found = self.anywhere.get(type_)
         return found or ()
 
@@ -155,8 +158,7 @@ class Registry:
         """
         if not isinstance(payload, str):
             return event_route(payload, self.event_models.get(payload, ()))
-        handlers = self.events.get(payload)
-        return EventRoute(payload, _version_for(handlers) if handlers else 1)
+        return EventRoute(payload, _version_for(self.events.get(payload, ())))
 
     def command_of(self, handler: EventHandler) -> CommandHandler:
         """The command that runs an event handler declared with `as_command`."""
@@ -202,6 +204,7 @@ def make_registry(
         MappingProxyType(dict(anywhere)),
         MappingProxyType(chunks),
         MappingProxyType(_event_models(events)),
+        frozenset(topic.name for topic in by_name.values() if topic.relay),
     )
 
 
@@ -218,5 +221,5 @@ def _event_models(
 
 
 def _version_for(handlers: Iterable[EventHandler]) -> int:
-    """The schema version that all of these handlers can read."""
-    return min(handler.schema_version for handler in handlers)
+    """The schema version that all of these handlers can read; a relay publishes any."""
+    return min((each.schema_version for each in handlers if not each.relay), default=1)

@@ -2,18 +2,18 @@
 
 Owns which those are: queues, which producers name as they like and plugins to come may declare; a
 topic that is declared by the settings alone, if another is called nearly so; and a type of which it
-is only said what becomes of it unhandled, likewise; and what webhook sources send where nobody is
+is only said what becomes of it unhandled, likewise; and what sources bring where nobody is
 subscribed. Known limit: what only producers name is not known, so a queue of theirs is told of at
 each start.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from inboxd.api.topics import DEFAULT
 from inboxd.model.spelling import did_you_mean
 from inboxd.registry.registry import Registry
-from inboxd.settings import ANY, Settings
+from inboxd.settings import ANY, MessageSource, Settings, WebhookSource
 from inboxd.store.names import Names
 
 _NONE: frozenset[str] = frozenset()
@@ -61,18 +61,27 @@ def _queues(settings: Settings, registry: Registry, declared: Names) -> Iterator
 def _sources(settings: Settings, registry: Registry, declared: Names) -> Iterator[Doubt]:
     types = {*registry.events, *declared.get("event type", _NONE)}
     topics = {DEFAULT, *settings.topics, *_known_topics(registry, declared)}
-    for name, source in settings.inbound.webhooks.items():
-        if not settings.knows("inbound", "webhooks", name):
-            continue
-        for topic in source.topics:
-            if topic not in topics:
-                hint = did_you_mean(topic, topics) or "."
-                found = f"its topic {topic!r} is declared by nobody, so its events wait{hint}"
-                yield Doubt(f"[inbound.webhooks.{name}]", found)
-        if source.type is not None and not source.topics and source.type not in types:
-            hint = did_you_mean(source.type, types) or "."
-            found = f"nobody is subscribed to its type {source.type!r}, so its events wait{hint}"
-            yield Doubt(f"[inbound.webhooks.{name}]", found)
+    tables: Mapping[str, Mapping[str, WebhookSource | MessageSource]] = {
+        "webhooks": settings.inbound.webhooks,
+        "messages": settings.inbound.messages,
+    }
+    for table, sources in tables.items():
+        for name, source in sources.items():
+            if settings.knows("inbound", table, name):
+                for found in _of_source(source, types, topics):
+                    yield Doubt(f"[inbound.{table}.{name}]", found)
+
+
+def _of_source(
+    source: WebhookSource | MessageSource, types: set[str], topics: set[str]
+) -> Iterator[str]:
+    for topic in source.topics:
+        if topic not in topics:
+            hint = did_you_mean(topic, topics) or "."
+            yield f"its topic {topic!r} is declared by nobody, so its events wait{hint}"
+    if source.type is not None and not source.topics and source.type not in types:
+        hint = did_you_mean(source.type, types) or "."
+        yield f"nobody is subscribed to its type {source.type!r}, so its events wait{hint}"
 
 
 def _topics(settings: Settings, registry: Registry, declared: Names) -> Iterator[Doubt]:

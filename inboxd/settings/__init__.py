@@ -6,6 +6,7 @@
 
 from inboxd.settings.admin import Admin, AdminToken
 from inboxd.settings.breakers import BreakerOverride
+from inboxd.settings.brokers import Broker, MessageSource, Relay
 from inboxd.settings.database import Database
 from inboxd.settings.describe import Changes, describe, reloadable, taken_over
 from inboxd.settings.inbound import (
@@ -36,6 +37,7 @@ __all__ = [
     "Admin",
     "AdminToken",
     "BreakerOverride",
+    "Broker",
     "CertificateScheme",
     "Changes",
     "Commands",
@@ -51,11 +53,13 @@ __all__ = [
     "InboundSpool",
     "Logs",
     "Maintenance",
+    "MessageSource",
     "Outbound",
     "OutboundHttp",
     "OutboundWebhooks",
     "Queue",
     "Reading",
+    "Relay",
     "RetryDefaults",
     "ScheduleOverride",
     "Settings",

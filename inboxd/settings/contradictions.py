@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 
 from inboxd.settings.admin import Admin
+from inboxd.settings.broker_contradictions import in_brokers
 from inboxd.settings.inbound import InboundHttp
 from inboxd.settings.inbound_contradictions import in_webhooks
 from inboxd.settings.outbound_contradictions import in_targets
@@ -31,6 +32,7 @@ def contradictions(settings: Settings) -> Iterator[str]:
             yield from (f"{place}: {found}" if place else found for found in rule(settings))
     yield from in_webhooks(settings)
     yield from in_targets(settings)
+    yield from in_brokers(settings)
 
 
 def _rests_on(*keys: str) -> Callable[[_Rule], _Rule]:

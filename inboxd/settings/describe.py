@@ -31,7 +31,11 @@ _RELOADABLE = frozenset(
 _LIVE_TABLES = ("queues.", "breakers.", "inbound.webhooks.")
 # What an empty list stands for, where it is not nothing.
 _ALL = ("worker.plugins", "worker.queues", "worker.topics")
-_OF_SOURCES = {"addresses": "(all)", "topics": "(of the subscriptions)"}
+_OF_SOURCES = {
+    "addresses": "(all)",
+    "nats_subjects": "(all)",
+    "topics": "(of the subscriptions)",
+}
 
 
 @dataclass(frozen=True, slots=True)

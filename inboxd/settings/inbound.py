@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr
 
 from inboxd.settings.base import Section, seconds
+from inboxd.settings.brokers import MessageSource
 from inboxd.settings.references import (
     Addresses,
     Answer,
@@ -357,7 +358,7 @@ class WebhookSource(Section):
 
 
 class Inbound(Section):
-    """What comes in over HTTP."""
+    """What comes in over HTTP, and from brokers."""
 
     http: InboundHttp = Field(
         default_factory=InboundHttp,
@@ -369,4 +370,7 @@ class Inbound(Section):
     )
     webhooks: dict[SourceName, WebhookSource] = Field(
         default_factory=dict, description="The sources of webhooks, by name."
+    )
+    messages: dict[SourceName, MessageSource] = Field(
+        default_factory=dict, description="The sources of messages, by name."
     )

@@ -8,6 +8,7 @@ said of it is right by itself.
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from inboxd.settings.brokers import MessageSource
 from inboxd.settings.inbound import (
     NEEDS_KEYS,
     PUBLIC_KEYS,
@@ -25,11 +26,16 @@ def in_webhooks(settings: Settings) -> Iterator[str]:
         table = f"inbound.webhooks.{name}"
         if not settings.knows("inbound", "webhooks", name):
             continue
-        keys = [f"{table}.{key}" for key in source.model_fields_set]
-        sources = dict.fromkeys(settings.source_of(key) for key in sorted(keys))
-        place = ", ".join(each for each in sources if each != "default")
+        place = settings.places_of(table, source)
         for found in (*_of_source(source), *_beside_the_listener(settings, source)):
             yield f"{place}: [{table}]: {found}" if place else f"[{table}]: {found}"
+
+
+def points_into_text(source: WebhookSource | MessageSource) -> Iterator[str]:
+    """What refers into a body that has no parts."""
+    for setting in REFERENCES if source.body == "text" else ():
+        if (getattr(source, setting) or "").startswith("pointer:"):
+            yield f'{setting} is a pointer, and body = "text" has nothing to point at'
 
 
 def _of_source(source: WebhookSource) -> Iterator[str]:
@@ -98,11 +104,7 @@ def _of_key(key: WebhookKey, scheme: str) -> Iterator[str]:
 def _body_has_what_is_referred_to(source: WebhookSource) -> Iterator[str]:
     if source.items is not None and source.body != "json":
         yield f'items needs body = "json": there is no array in {_BODIES[source.body]}'
-    if source.body != "text":
-        return
-    for setting in REFERENCES:
-        if (getattr(source, setting) or "").startswith("pointer:"):
-            yield f'{setting} is a pointer, and body = "text" has nothing to point at'
+    yield from points_into_text(source)
 
 
 def _burst_has_a_rate(source: WebhookSource) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from inboxd.settings.breakers import BreakerOverride
+from inboxd.settings.brokers import Broker, MessageSource, Relay
 from inboxd.settings.endpoints import Endpoint
 from inboxd.settings.inbound import WebhookSource
 from inboxd.settings.outbound import Target
@@ -34,7 +35,11 @@ _NAMED: dict[str, type[BaseModel]] = {
     "breakers": BreakerOverride,
     "endpoints": Endpoint,
     "targets": Target,
+    "brokers": Broker,
+    "relays": Relay,
 }
+# Those of `[inbound]`.
+_SOURCES: dict[str, type[BaseModel]] = {"webhooks": WebhookSource, "messages": MessageSource}
 # An empty value takes away what the plugin of a topic says.
 _NOTHING = {"enum": [""]}
 
@@ -51,8 +56,9 @@ def json_schema() -> dict[str, Any]:
         _set_defaults(own["properties"], default)
         if name in ("topics", "types"):
             own["properties"]["retry"] |= {"properties": _retry(sections["retry"])}
-    webhook = sections["inbound"]["properties"]["webhooks"]["additionalProperties"]
-    _set_defaults(webhook["properties"], WebhookSource())
+    for name, model in _SOURCES.items():
+        source = sections["inbound"]["properties"][name]["additionalProperties"]
+        _set_defaults(source["properties"], model())
     topic = sections["topics"]["additionalProperties"]["properties"]
     for key, field in topic.items():
         topic[key] = _or_nothing(field)

@@ -18,9 +18,7 @@ def in_targets(settings: Settings) -> Iterator[str]:
         if not settings.knows("targets", name):
             continue
         table = f"targets.{name}"
-        keys = sorted(f"{table}.{key}" for key in target.model_fields_set)
-        places = dict.fromkeys(settings.source_of(key) for key in keys)
-        place = ", ".join(each for each in places if each != "default")
+        place = settings.places_of(table, target)
         for found in (*_url(target), *_keys(target), *_headers(target)):
             yield f"{place}: [{table}]: {found}" if place else f"[{table}]: {found}"
 

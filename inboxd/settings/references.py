@@ -1,9 +1,10 @@
-"""The value types of webhook sources: header names, references into a request, address ranges.
+"""The value types of sources and relays: header names, references, destinations, address ranges.
 
 Owns their spelling. A reference says where a value stands: `header:NAME`, `pointer:/a/b` (RFC 6901,
-into the body), or `text:…`, the value itself. Known limit: whether a request has what is
-referred to shows when it comes.
-*See:* `inboxd/settings/inbound.py`.
+into the body), or `text:…`, the value itself. A destination is a text with placeholders in it,
+`{type}.v{version}`. Known limit: whether a request, a message or an event has what is referred to
+shows when it comes.
+*See:* `inboxd/settings/inbound.py`, `inboxd/settings/brokers.py`.
 """
 
 import ipaddress
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 from pydantic import WithJsonSchema as Schema
 
 from inboxd.settings.values import Names
@@ -22,6 +23,9 @@ _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _LOG_IN = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _POINTER = re.compile(r"(/([^~/]|~[01])*)*")
+# What the destination of a relay may have of an event.
+PLACEHOLDERS = ("type", "version", "tenant", "entity_type", "entity_id")
+PLACEHOLDER = re.compile(rf"\{{({'|'.join(PLACEHOLDERS)})\}}")
 
 
 def _source_name(name: str) -> str:
@@ -41,6 +45,20 @@ def target_name(name: str) -> str:
             "hyphens and underscores, and a letter or digit first"
         )
     return name
+
+
+def name_of(what: str) -> Callable[[str], str]:
+    """A check of the name of a broker or a relay; raises ValueError."""
+
+    def check(name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"the name of a {what} is a part of other names: at most 100 letters, digits, "
+                "dots, hyphens and underscores, and a letter or digit first"
+            )
+        return name
+
+    return check
 
 
 def _header(name: str) -> str:
@@ -86,6 +104,13 @@ def _reference(*kinds: str, words: tuple[str, ...] = ()) -> Callable[[str], str]
         return text
 
     return check
+
+
+def _destination(text: str) -> str:
+    if re.search(r"[{}]", PLACEHOLDER.sub("", text)):
+        shown = ", ".join(f"{{{each}}}" for each in PLACEHOLDERS)
+        raise ValueError(f"only {shown} may stand in braces")
+    return text
 
 
 def _networks(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -135,6 +160,12 @@ DedupKey = Annotated[
     str,
     AfterValidator(_reference("header", "pointer", words=("body", ""))),
     _text(f"(header:.+|pointer:{_POINTER.pattern}|body|)"),
+]
+DestinationTemplate = Annotated[
+    str,
+    Field(min_length=1, max_length=255),
+    AfterValidator(_destination),
+    _text(rf"([^{{}}]|{PLACEHOLDER.pattern})+"),
 ]
 Addresses = Annotated[Names, AfterValidator(_networks)]
 Answer = Annotated[Literal[200, 201, 202, 204], BeforeValidator(_whole_number)]

@@ -43,7 +43,16 @@ def find_webhook_secret(
     source: str, key: str, environ: Mapping[str, str], docker: Path
 ) -> Path | None:
     """Find the secret file of a webhook source's key, if there is one."""
-    name, credentials = f"webhook_{source}_{key}", environ.get("CREDENTIALS_DIRECTORY")
+    return _find(f"webhook_{source}_{key}", environ, docker)
+
+
+def find_broker_password(broker: str, environ: Mapping[str, str], docker: Path) -> Path | None:
+    """Find the secret file of a broker's password, if there is one."""
+    return _find(f"broker_{broker}_password", environ, docker)
+
+
+def _find(name: str, environ: Mapping[str, str], docker: Path) -> Path | None:
+    credentials = environ.get("CREDENTIALS_DIRECTORY")
     if any(each in name for each in "/\\\0"):  # a name that is wrong, and reported as such
         return None
     places = [Path(credentials, name)] if credentials else []

@@ -12,7 +12,9 @@ from pydantic import Field, PrivateAttr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from inboxd.settings.admin import Admin
+from inboxd.settings.base import Section
 from inboxd.settings.breakers import BreakerOverride
+from inboxd.settings.brokers import Broker, BrokerName, Relay, RelayName
 from inboxd.settings.database import Database
 from inboxd.settings.endpoints import Endpoint, EndpointName
 from inboxd.settings.inbound import Inbound
@@ -62,6 +64,8 @@ class Settings(BaseSettings):
     admin: Admin = Field(default_factory=Admin)
     outbound: Outbound = Field(default_factory=Outbound)
     targets: dict[TargetName, Target] = Field(default_factory=dict)
+    brokers: dict[BrokerName, Broker] = Field(default_factory=dict)
+    relays: dict[RelayName, Relay] = Field(default_factory=dict)
     log: Logs = Field(default_factory=Logs)
     history: History = Field(default_factory=History)
     dedup: Dedup = Field(default_factory=Dedup)
@@ -125,3 +129,9 @@ class Settings(BaseSettings):
     def source_of(self, key: str) -> str:
         """Name the place that gave a dotted key its value, `"default"` if none did."""
         return self._sources.get(key, "default")
+
+    def places_of(self, table: str, section: Section) -> str:
+        """Name the places that gave the values of a table, `""` if none did."""
+        keys = sorted(f"{table}.{key}" for key in section.model_fields_set)
+        sources = dict.fromkeys(self.source_of(key) for key in keys)
+        return ", ".join(each for each in sources if each != "default")

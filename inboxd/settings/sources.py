@@ -16,7 +16,12 @@ from pydantic_settings import EnvSettingsSource
 from pydantic_settings import SettingsError as MalformedVariable
 
 from inboxd.errors import SettingsError
-from inboxd.settings.secrets import find_secrets, find_webhook_secret, read_secret
+from inboxd.settings.secrets import (
+    find_broker_password,
+    find_secrets,
+    find_webhook_secret,
+    read_secret,
+)
 from inboxd.settings.sections import NOTHING_KNOWN, Key, Settings
 
 PREFIX = "INBOXD_"
@@ -66,6 +71,7 @@ def gather(path: Path | None, environ: Mapping[str, str], docker: Path) -> Sourc
     found.layers.extend((base[0], *_secret_layers(base, environ, docker, found), *base[1:]))
     found.layers[:0] = _webhook_secrets(found, environ, docker)
     found.layers[:0] = _target_secrets(found)
+    found.layers[:0] = _broker_passwords(found, environ, docker)
     return found
 
 
@@ -205,6 +211,17 @@ def _authorization(name: str, target: Mapping[str, Any], file: Path, files: list
         )
     files.append(file)
     return read_secret(file)
+
+
+def _broker_passwords(found: Sources, environ: Mapping[str, str], docker: Path) -> list[Layer]:
+    """The secret files of brokers that name none; each is read when its broker is connected to."""
+    layers = []
+    for name, broker in _tables(at(found.merged(), ("brokers",))):
+        named = broker.keys() & {"password", "password_file"}
+        path = None if named else find_broker_password(name, environ, docker)
+        if path is not None:
+            layers.append(Layer(str(path), {"brokers": {name: {"password_file": str(path)}}}))
+    return layers
 
 
 def _of_file(table: str, key: Any, files: list[Path]) -> Any:

@@ -8,6 +8,8 @@
   `pages`.
 - Workers: `workers`, `leases`, `wakeups`, `controls`, `breakers`; what they declare: `topics`,
   `names`, `schedules`.
+- Relays: `relays` (leases of buckets).
+- Messages of brokers: `stream_positions`, `message_readers` (who reads them).
 - Webhooks: `receipts`, `receivers` (who receives), `endpoints` (who gets ours).
 - Growth: `partitions`, `copying` (exports), `purging`, `statistics`.
 - Operators look: `listing`, `queues`, `batch_listing`, `story`, `diagnosis`; and act:

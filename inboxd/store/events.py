@@ -47,17 +47,23 @@ async def claim(
 
 
 async def settle(
-    connection: Connection, sql: Statements, done: Sequence[tuple[int, float]], worker: UUID
+    connection: Connection,
+    sql: Statements,
+    done: Sequence[tuple[int, float]],
+    worker: UUID,
+    *,
+    all_of_them: bool = True,
 ) -> None:
     """Move finished events, given as (id, seconds), into history.
 
     Raises LeaseLost when some of them are not there any more: somebody else had them, so nothing
-    of this transaction may count. Locks see to it that this does not happen.
+    of this transaction may count. Locks see to it that this does not happen; where rows were not
+    locked meanwhile (`all_of_them=False`), operators may have put some away.
     """
     status = await connection.execute(
         sql["settle_events"], [id_ for id_, _ in done], [seconds for _, seconds in done], worker
     )
-    if (moved := int(status.rpartition(" ")[2])) != len(done):
+    if all_of_them and (moved := int(status.rpartition(" ")[2])) != len(done):
         raise LeaseLost(f"{len(done) - moved} of {len(done)} events were settled by somebody else")
 
 

@@ -11,6 +11,11 @@ from inboxd.store.connections import Connection
 from inboxd.store.statements import Statements
 
 
+async def make(connection: Connection, sql: Statements, name: str) -> None:
+    """Let there be a lease of this name."""
+    await connection.execute(sql["make_lease"], name)
+
+
 async def hold(connection: Connection, sql: Statements, name: str, worker: UUID) -> bool:
     """Whether `worker` holds the lease, which it takes if it is free."""
     lease = await connection.fetchrow(sql["read_lease"], name)

@@ -22,9 +22,15 @@ from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
+# How topics are processed whose events have lines, and go one by one.
+IN_ORDER = frozenset({"sequential", "relay"})
+
 
 class Arrived(NamedTuple):
-    """The first of the rows that have just arrived in a bucket; age in seconds."""
+    """The first of the rows that have just arrived in a bucket; age in seconds.
+
+    mode: sequential, batch, or relay (sequential, and published by a relay).
+    """
 
     topic: str
     bucket: int

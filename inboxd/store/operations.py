@@ -184,6 +184,7 @@ Audited = Literal[
     "replay",
     "reschedule",
     "resend",
+    "reset",
     "resume",
     "rotate",
     "send",

@@ -48,6 +48,7 @@ async def declare(
         [_json(topic.dedup_path) for topic in given],
         [_json(topic.rules()) for topic in given],
         [topic.source for topic in given],
+        [topic.relay for topic in given],
     )
     await connection.execute(
         sql["declare_subscriptions"],
@@ -60,6 +61,11 @@ async def declare(
 async def modes(connection: Connection, sql: Statements) -> dict[str, str]:
     """The declared mode of each topic."""
     return {row["name"]: row["mode"] for row in await connection.fetch(sql["topic_modes"])}
+
+
+async def of_types(connection: Connection, sql: Statements, types: Sequence[str]) -> set[str]:
+    """The topics that events of these types go to, if whoever writes them names none."""
+    return {row["topic"] for row in await connection.fetch(sql["topics_of_types"], types)}
 
 
 async def served(connection: Connection, sql: Statements) -> set[str]:

@@ -14,6 +14,8 @@ from typing import NamedTuple, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, ProcessCollector
 from prometheus_client.registry import RestrictedRegistry
 
+from inboxd.telemetry.messages import MessageMetrics
+from inboxd.telemetry.relays import RelayMetrics
 from inboxd.telemetry.tally import OTHER, Tally
 from inboxd.telemetry.webhooks import WebhookMetrics
 
@@ -90,6 +92,8 @@ class Metrics:
         self._make_growth()
         self._make_process(version)
         self.webhooks = WebhookMetrics(self.registry)
+        self.relays = RelayMetrics(self.registry)
+        self.messages = MessageMetrics(self.registry)
 
     def declare(
         self,

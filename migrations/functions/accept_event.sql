@@ -21,7 +21,7 @@ DECLARE
     judged   record;
 BEGIN
     IF NEW.topic IS NULL THEN
-        SELECT s.topic, t.mode, t.key_path, t.dedup_path,
+        SELECT s.topic, t.mode, t.key_path, t.relay, t.dedup_path,
                (SELECT count(*) FROM {schema}.subscriptions o WHERE o.type = s.type AND o.topic > s.topic) AS copies
           INTO declared
           FROM {schema}.subscriptions s LEFT JOIN {schema}.topics t ON t.name = s.topic
@@ -31,7 +31,7 @@ BEGIN
             PERFORM {schema}.copy_event_to(NEW, declared.copies);
         END IF;
     ELSE
-        SELECT t.mode, t.key_path, t.dedup_path INTO declared FROM {schema}.topics t WHERE t.name = NEW.topic;
+        SELECT t.mode, t.key_path, t.relay, t.dedup_path INTO declared FROM {schema}.topics t WHERE t.name = NEW.topic;
     END IF;
     IF NEW.mode IS NULL THEN
         NEW.mode := coalesce(declared.mode, 'single');
@@ -42,7 +42,8 @@ BEGIN
             USING ERRCODE = 'IB007', HINT = 'Leave the mode out: the topic has one.';
     END IF;
     IF NEW.mode <> 'single' AND NEW.ordering_key IS NULL THEN
-        NEW.ordering_key := coalesce(NEW.payload #>> declared.key_path, '');
+        NEW.ordering_key := coalesce(NEW.payload #>> declared.key_path,
+                                     CASE WHEN declared.relay THEN NEW.event_id::text ELSE '' END);
         IF octet_length(NEW.ordering_key) > 255 THEN
             NEW.ordering_key := md5(NEW.ordering_key);
         END IF;

@@ -49,7 +49,7 @@ BEGIN
             RETURNING d.event_id, d.body_hash, d.seen_at
         ), moves AS MATERIALIZED (SELECT * FROM moved),
         targets AS MATERIALIZED (
-            SELECT g.topic, coalesce(t.mode, 'single') AS mode, t.key_path, t.dedup_path,
+            SELECT g.topic, coalesce(t.mode, 'single') AS mode, t.key_path, t.relay, t.dedup_path,
                    i.low, i.high, i.shift, i.reserved, i.late_shift,
                    g.topic = min(g.topic) FILTER (WHERE t.mode <> 'single') OVER () AS leads
               FROM (SELECT s.topic FROM {schema}.subscriptions s WHERE of_type <> '' AND s.type = of_type
@@ -72,7 +72,8 @@ BEGIN
              CROSS JOIN unnest(page) AS w
               LEFT JOIN moves m ON m.event_id = w.event_id
              CROSS JOIN LATERAL (
-                 SELECT b.payload, coalesce(w.ordering_key, b.payload #>> g.key_path, '') AS found
+                 SELECT b.payload, coalesce(w.ordering_key, b.payload #>> g.key_path,
+                                            CASE WHEN g.relay THEN w.event_id::text ELSE '' END) AS found
                    FROM (SELECT coalesce(w.payload, (SELECT o.payload FROM {schema}.bodies o
                                                       WHERE o.id = w.body_id AND o.created_at = w.body_at))
                          OFFSET 0) AS b(payload)) AS said

@@ -10,7 +10,7 @@
 --
 -- The page is joined with itself by hashing, in the daemon's sessions too, which join by nested loops only (ADR 16):
 -- 1,000 rows would be compared a million times.
--- called by: emit_event_arrays, write_received, the daemon
+-- called by: emit_event_arrays, store_messages, write_received, the daemon
 -- roles: worker
 -- locks: the events' records in dedup, for which it waits; the new rows
 CREATE OR REPLACE FUNCTION {schema}.write_events(

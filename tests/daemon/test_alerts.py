@@ -28,7 +28,12 @@ OF_WHAT_IS_THERE = {
     "inboxd_webhook_held_since_timestamp_seconds",
 }
 _BANK = {"type": "bank.paid", "scheme": "bearer", "keys": [{"secret": "a-token-of-16-bytes"}]}
-_INBOUND = {"http": {"enabled": True, "port": 0}, "webhooks": {"bank": _BANK}}
+_BETS = {"broker": "nowhere", "nats_stream": "BETS"}
+_INBOUND = {
+    "http": {"enabled": True, "port": 0},
+    "webhooks": {"bank": _BANK},
+    "messages": {"bets": _BETS},
+}
 
 
 def asked() -> list[tuple[str, dict[str, str]]]:
@@ -58,6 +63,11 @@ async def test_every_series_of_the_alerts_is_there_from_the_start(
             "retry": {"attempts": 1},
             "schedules": {"leap": leap_day},
             "inbound": _INBOUND,
+            "brokers": {
+                "main": {"kind": "lines", "servers": ["127.0.0.1:9"]},
+                "nowhere": {"kind": "nats", "servers": ["127.0.0.1:9"]},
+            },
+            "relays": {"out": {"broker": "main", "types": ["test.published"]}},
             "outbound": {"webhooks": {"enabled": True}},
         }
     )

@@ -88,7 +88,8 @@ def due(bets: Mapping[int, Bet], scores: Mapping[str, Score]) -> dict[int, Decim
 
 
 @pytest.mark.parametrize(
-    ("matches", "bets"), [(20, 1_500), pytest.param(100, 40_000, marks=pytest.mark.long)]
+    ("matches", "bets"),
+    [(20, 1_500), pytest.param(100, 40_000, marks=[pytest.mark.long, pytest.mark.soak])],
 )
 async def test_every_bet_is_settled_told_and_paid_once(
     database: Database, start_worker: StartWorker, receiver: Receiver, matches: int, bets: int
@@ -112,7 +113,8 @@ async def test_every_bet_is_settled_told_and_paid_once(
 
     async def is_done() -> bool:
         left = (
-            "select (select count(*) from inboxd.events) + (select count(*) from inboxd.commands)"
+            "select (select count(*) from inboxd.events where topic = 'match-results')"
+            " + (select count(*) from inboxd.commands)"
         )
         return not await database.fetchval(left)
 

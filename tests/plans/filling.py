@@ -15,7 +15,7 @@ WORKER = UUID(int=1)
 _OTHERS = (
     *("dedup", "duplicates", "stats", "audit", "replays", "bodies"),
     *("batches", "batch_progress", "dependencies", "steps"),
-    *("receipts", "held_receipts", "held_sources"),
+    *("receipts", "held_receipts", "held_sources", "stream_positions"),
 )
 TABLES = ("events", "commands", "events_history", "commands_history")
 
@@ -124,6 +124,8 @@ insert into inboxd.held_sources values ('held') on conflict do nothing;
 insert into inboxd.held_receipts (source, receipt_id, events)
     select 'held', inboxd.new_uuid(), jsonb_build_array(jsonb_build_object('event_id',
            gen_random_uuid(), 'type', 'few', 'payload', '{{}}')) from generate_series(1, {rows});
+insert into inboxd.stream_positions (source, stream, position)
+    select 'big', n::text, 1 from generate_series(1, 1000) n;
 insert into inboxd.bodies (payload) select '{{}}' from generate_series(1, {rows});
 with flow as (
     insert into inboxd.batches (name, kind, closed_at, size) values ('flow', 'workflow', now(), 20)

@@ -26,7 +26,8 @@ def labels_of() -> dict[str, set[str]]:
     """The labels of each series, by its name in PromQL."""
     metrics = Metrics("1.2.3")
     found = {"inboxd_build_info": {"version", "python"}}
-    own = (*vars(metrics).values(), *vars(metrics.webhooks).values())
+    rooms = (metrics, metrics.webhooks, metrics.relays, metrics.messages)
+    own = [each for room in rooms for each in vars(room).values()]
     for metric in (*own, *metrics.tally.describe()):
         name = getattr(metric, "_name", getattr(metric, "name", ""))
         if name:

@@ -25,7 +25,8 @@ JOURNEYS = {
     *("Woken", "An event of a single topic", "An event of a sequential topic"),
     *("An event of a batch topic", "A command", "A command with an ordering key"),
     *("A command of a queue with limits", "A member of a batch", "A replay"),
-    *("A webhook that goes out", "A request to a target"),
+    *("A webhook that goes out", "A request to a target", "An event that is published"),
+    "A message that comes in",
 }
 # Files of a journey, at most.
 LONGEST = 12

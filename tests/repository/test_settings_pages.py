@@ -11,7 +11,10 @@ from pydantic import BaseModel
 
 from inboxd.settings import (
     BreakerOverride,
+    Broker,
+    MessageSource,
     Queue,
+    Relay,
     ScheduleOverride,
     Settings,
     Target,
@@ -41,11 +44,23 @@ NAMED: dict[str, tuple[str, type[BaseModel]]] = {
     "breakers": ("brevo", BreakerOverride),
     "endpoints": ("acme", Endpoint),
     "targets": ("bank", Target),
+    "brokers": ("main", Broker),
+    "relays": ("results", Relay),
     "inbound.webhooks": ("bank", WebhookSource),
+    "inbound.messages": ("users", MessageSource),
 }
 
-# Of each of these pairs a source has one.
-ALTERNATIVES = {"type_from", "type_prefix", "certificate", "options"}
+# What cannot be beside the rest of the example: for another scheme, signature or kind of broker, or
+# said in another way.
+ALTERNATIVES = {
+    "inbound.webhooks": {"type_from", "type_prefix", "certificate", "options"},
+    "inbound.messages": {
+        *("kafka_topics", "rabbitmq_queue", "type_from", "type_prefix"),
+    },
+    "targets": {"hmac"},
+    "brokers": {"password", "virtual_host", "options"},
+    "relays": {"exchange"},
+}
 
 
 def fields() -> Iterator[tuple[str, str, Any]]:
@@ -94,11 +109,13 @@ def test_example_shows_every_setting_and_no_other() -> None:
 
 def test_example_is_valid_with_every_line_active() -> None:
     shown = uncommented()
-    for key in ALTERNATIVES:
-        del shown["inbound"]["webhooks"]["bank"][key]
-    target = shown["targets"]["bank"]
-    del target["hmac"]  # for another signature
-    target["keys"][0]["secret"] = "as its file has it"
+    for section, keys in ALTERNATIVES.items():
+        table: Any = shown
+        for part in (*section.split("."), *NAMED.get(section, ())[:1]):
+            table = table[part]
+        for key in keys:
+            del table[key]
+    shown["targets"]["bank"]["keys"][0]["secret"] = "as its file has it"
     assert [*contradictions(Settings(**shown))] == []
 
 

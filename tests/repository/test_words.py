@@ -16,14 +16,15 @@ ROOT = PACKAGE.parent
 _PLAIN = """
 admission allowance alone bodies by call choice context cooperative due ended exporter failed
 finder folder judgement leadership left limited lone look loss lost maker mark one order
-outgoing pace part plain processing progresses purger reader reaper recovery removal rest result
+outgoing pace part plain processing progresses purger reaper recovery removal rest result
 runner sequential served settler settling sighting single split stopped stored thread time to
 unread version walk watch work written yield
 """
 
 # Words of the last column that mean something else elsewhere.
 _ELSEWHERE = """
-batch complete file kind listener lock migration name node place queue task worker
+batch cluster complete consumer file kind listener lock message migration name node place queue task
+worker
 """
 
 

@@ -12,19 +12,53 @@ from cryptography.x509.oid import NameOID
 
 def write_certificate(folder: Path, name: str, passphrase: bytes | None = None) -> dict[str, Any]:
     """A certificate of this name, signed by itself, and its key: files as settings name them."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    key = _key()
+    return _written(folder, _certificate(name, key, name, key), key, passphrase)
+
+
+def write_signed_certificate(folder: Path, name: str) -> dict[str, Any]:
+    """The same, signed by an authority of its own, whose certificate is a file too."""
+    key, authority_key = _key(), _key()
+    files = _written(folder, _certificate(name, key, "authority", authority_key), key, None)
+    authority = _certificate("authority", authority_key, "authority", authority_key, signs=True)
+    file = folder / "authority.pem"
+    file.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+    return files | {"authority": str(file)}
+
+
+def _key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _certificate(
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    issuer: str,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    *,
+    signs: bool = False,
+) -> x509.Certificate:
     now = dt.datetime.now(dt.UTC)
-    certificate = (
+    made = (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(days=1))
         .not_valid_after(now + dt.timedelta(days=1))
-        .sign(key, hashes.SHA256())
     )
+    if signs:
+        made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    return made.sign(issuer_key, hashes.SHA256())
+
+
+def _written(
+    folder: Path,
+    certificate: x509.Certificate,
+    key: ec.EllipticCurvePrivateKey,
+    passphrase: bytes | None,
+) -> dict[str, Any]:
     encryption = (
         serialization.BestAvailableEncryption(passphrase)
         if passphrase

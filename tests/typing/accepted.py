@@ -1,6 +1,7 @@
 """A plugin as its author writes it: mypy --strict has nothing to say. Not run, only checked."""
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, assert_type
@@ -14,6 +15,8 @@ from inboxd import (
     BlockingConnection,
     BlockingEventChunk,
     BlockingEventContext,
+    Broker,
+    BrokerUnavailable,
     Call,
     CommandContext,
     Connection,
@@ -25,11 +28,15 @@ from inboxd import (
     Exponential,
     FailedAttempt,
     Handlers,
+    MessageRefused,
+    OutgoingMessage,
     Proceed,
+    Publisher,
     Record,
     Reject,
     Retry,
     Step,
+    Tell,
     WorkerInfo,
     Workflow,
 )
@@ -271,3 +278,27 @@ async def failed(attempt: FailedAttempt, http: Client) -> None:
 handlers.schedule("daily", "0 3 * * *", SendEmail(student_id=1), zone="Europe/Berlin", missed="all")
 handlers.schedule("began", "0 0 * * *", event="day.began", time_field="at", topic="days")
 handlers.schedule("named", "0 0 * * *", {"a": 1}, command="school.render", queue="q", priority=3)
+
+
+class Pigeons:
+    """A publisher: an entry point of `inboxd.publishers` names what opens it."""
+
+    def __init__(self, loft: str, password: str | None) -> None:
+        self.loft, self.password = loft, password
+        self.sent: list[tuple[str, bytes]] = []
+
+    async def publish(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
+        for place, message in enumerate(messages):
+            if len(message.body) > 100:
+                tell(place, MessageRefused("it is too heavy.", for_good=True))
+                continue
+            self.sent.append((message.to, message.body))
+            tell(place, None)
+
+    async def close(self) -> None: ...
+
+
+async def open_publisher(name: str, broker: Broker) -> Publisher:
+    if not broker.options:
+        raise BrokerUnavailable(f"{name} has no loft: set options in [brokers.{name}].")
+    return Pigeons(broker.options["loft"], await asyncio.to_thread(broker.secret))

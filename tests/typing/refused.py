@@ -7,6 +7,7 @@ from pydantic import BaseModel
 import inboxd
 from inboxd import (
     BlockingCommandContext,
+    Broker,
     CommandContext,
     Event,
     EventChunk,
@@ -14,6 +15,8 @@ from inboxd import (
     Exponential,
     FailedAttempt,
     Handlers,
+    OutgoingMessage,
+    Publisher,
     Retry,
     WorkerInfo,
 )
@@ -155,3 +158,15 @@ async def progresses_wrongly(command: Payload, ctx: CommandContext) -> None:
 
 handlers.schedule("a", "0 3 * * *", missed="maybe")  # E: arg-type
 handlers.schedule("a")  # E: call-arg
+
+
+class NeverTells:
+    """A publisher that could not say what became of a message."""
+
+    async def publish(self, messages: list[OutgoingMessage]) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+async def open_publisher(name: str, broker: Broker) -> Publisher:
+    return NeverTells()  # E: return-value

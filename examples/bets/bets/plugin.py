@@ -1,17 +1,19 @@
 """A match's result comes in; the selections on it and their bets are settled; winners are paid.
 
-Owns one event, and the commands that follow from it. Promises: the results of a match are taken one
-after the other, as they came, and the first final one counts; a match is settled in pages, each a
-short transaction; a bet is settled once, when its last selection is, or when one is lost, with one
-notification for it and one payment if it is won, whatever fails or dies between. That rests on the
-commands being written in the transaction that settles the bet, and on the bets of a page being
-locked, always in one order, *before* a later statement reads what has become of their other
-selections: of two matches that end together, the later transaction sees both.
+Owns one event, the commands that follow from it, and two events for other services, which a relay
+may publish. Promises: the results of a match are taken one after the other, as they came, and the
+first final one counts; a match is settled in pages, each a short transaction; a bet is settled
+once, when its last selection is, or when one is lost, with one notification for it and one payment
+if it is won, whatever fails or dies between. That rests on the commands being written in the
+transaction that settles the bet, and on the bets of a page being locked, always in one order,
+*before* a later statement reads what has become of their other selections: of two matches that end
+together, the later transaction sees both.
 Known limit: a result that corrects a final one changes nothing; it is kept for people to look at.
 """
 
 from decimal import Decimal
-from typing import Literal
+from typing import ClassVar, Literal
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -64,9 +66,31 @@ class PayOut(BaseModel):
     amount: Decimal
 
 
+class ResultTaken(BaseModel):
+    """For other services: what counts as the result of a match from now on."""
+
+    inboxd_event: ClassVar[str] = "matches.result"
+
+    match_id: str
+    home_score: int
+    away_score: int
+    status: Literal["live", "finished", "abandoned"]
+
+
+class PaymentMade(BaseModel):
+    """For other services: a customer was paid."""
+
+    inboxd_event: ClassVar[str] = "payments.paid"
+
+    payment_id: UUID
+    bet_id: int
+    customer_id: int
+    amount: Decimal
+
+
 @handlers.event("match.result", topic="match-results")
 async def take_result(event: Event[MatchResult], ctx: EventContext) -> None:
-    """Write what the result says; have the match settled when it is final."""
+    """Write what the result says, and emit it; have the match settled when it is final."""
     result = event.payload
     values = (
         *(result.match_external_id, result.home_score, result.away_score),
@@ -95,8 +119,18 @@ async def take_result(event: Event[MatchResult], ctx: EventContext) -> None:
             """,
             *values,
         )
-    elif result.status != "live":
-        match = result.match_external_id
+        return
+    match = result.match_external_id
+    ctx.emit(
+        ResultTaken(
+            match_id=match,
+            home_score=result.home_score,
+            away_score=result.away_score,
+            status=result.status,
+        ),
+        ordering_key=match,
+    )
+    if result.status != "live":
         ctx.send(SettleMatch(match_id=match), ordering_key=match)
 
 
@@ -169,4 +203,8 @@ async def pay_out(command: PayOut, ctx: CommandContext) -> None:
         "INSERT INTO betting.payments (payment_id, bet_id, customer_id, amount)"
         " VALUES ($1, $2, $3, $4)",
         *(ctx.command_id, command.bet_id, command.customer_id, command.amount),
+    )
+    ctx.emit(
+        PaymentMade(payment_id=ctx.command_id, **command.model_dump()),
+        ordering_key=str(command.bet_id),
     )

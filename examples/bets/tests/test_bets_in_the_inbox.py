@@ -137,3 +137,20 @@ def test_a_match_is_settled_in_pages(inbox: TestInbox, monkeypatch: pytest.Monke
     assert [bet for bet, _ in told(inbox)] == list(range(1, 8))
     runs = "SELECT count(*) FROM inboxd.commands_history WHERE type = 'bets.settle_match'"
     assert inbox.fetchval(runs) == 3
+
+
+def test_other_services_get_each_result_that_counts_and_each_payment(inbox: TestInbox) -> None:
+    place(inbox, 1, ("a", "home", "2"))
+
+    result(inbox, "a", "0:0", status="live")
+    result(inbox, "a", "1:0", number=2)
+    result(inbox, "a", "0:1", number=3)
+
+    taken = inbox.events("matches.result", ordering_key="a")
+    assert [(event.payload["home_score"], event.payload["status"]) for event in taken] == [
+        (0, "live"),
+        (1, "finished"),
+    ]
+    payment = inbox.fetchval("SELECT payment_id::text FROM betting.payments")
+    paid = {"payment_id": payment, "bet_id": 1, "customer_id": 7, "amount": "20.00"}
+    inbox.assert_emitted("payments.paid", paid, count=1, ordering_key="1")

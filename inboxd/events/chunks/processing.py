@@ -77,6 +77,7 @@ class ChunkProcessing:
         self._parts = parts
         self._tasks = tasks
         self._reader = reader
+        self._rewinds = reader.rewinds
         self._settling = settling
         self._cursors = ChunkCursors(parts.controls)
         self._visits: dict[Bucket, Visit] = {}
@@ -240,7 +241,9 @@ class ChunkProcessing:
             return False
         if not await self._has_slot(connection, bucket[0]):
             return False
-        if not await self._reader.read_if_due(connection):
+        await self._reader.read_if_due(connection)
+        if self._rewinds != self._reader.rewinds:
+            self._rewinds = self._reader.rewinds
             self._cursors.forget()
         # Chunks, too, wait for what is being taken into their topic.
         return bucket[0] not in self._reader.horizon.held

@@ -4,13 +4,15 @@ Owns what this worker remembers of lines: the cursors of arrivals, the lanes of 
 lines of lined-up rows that it is in the middle of. A page takes a few of the buckets that nobody
 else has, each locked for the transaction, then reads them in a later statement: arrivals up to the
 horizon, and lined-up rows from the heads of their lines on (ADR 12). Promises what `Source` says;
-cursors move when a page has committed, and never past a row that was neither settled nor lined up.
+cursors move when a page has committed, and never past a row that was neither settled nor lined up;
+and that lines of buckets which others have hide no others behind them, however many they are.
 Known limit: while a page runs, nobody else processes what comes into its buckets.
 *See:* `source`, before it; `events/horizon.py` and `store/lines.py`, after it.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey, soonest
@@ -28,30 +30,55 @@ from inboxd.store.connections import Connection
 from inboxd.store.lines import IdRange, Line
 from inboxd.store.rows import ClaimedEvent
 
+# Takes those of some buckets that nobody else has, the first so many, until the transaction ends.
+Take: TypeAlias = Callable[[Connection, Sequence[Bucket], int], Awaitable[Sequence[Bucket]]]
+
 # Buckets that are tried together at most: all that others may have, and as many more.
 _TRIED = 2 * BUCKETS
+# Pages of one worker that go on at a time: one is settled while the next is run.
+_PAGES = 2
 # Lines that are asked together at most.
 _LINES = 100
 # A second claim is worth its round trip for more than this part of a page.
 _FEW = 4
 # Seconds before rows that could not be had are looked at again.
 _SOON, _LATE = 0.002, 0.25
+# Seconds before those behind lines of which none could be had.
+_NEXT = 0.02
 
 
 class SequentialSource:
     """The lines of the sequential topics that this worker serves."""
 
-    def __init__(self, parts: Parts, reader: HorizonReader) -> None:
-        """Take what the plugins serve, below the horizon of `reader`."""
+    def __init__(
+        self,
+        parts: Parts,
+        reader: HorizonReader,
+        served: ServedLines | None = None,
+        take: Take | None = None,
+        pages: int = _PAGES,
+    ) -> None:
+        """Take what the plugins serve, below the horizon of `reader`.
+
+        served: of a relay, its topic. take: leases buckets, in place of `lines.try_buckets`. pages:
+        how many of this worker go on at a time.
+        """
         self._parts = parts
         self._reader = reader
-        self._served = ServedLines(parts)
+        self._rewinds = reader.rewinds
+        self._served = served or ServedLines(parts)
+        self._try = take or self._try_buckets
+        self._leases = take is not None
         self._arrivals = Arrivals()
         self._heads: dict[Key, Lane] = {}
         # Lines with lined-up rows to go on with: their heads are behind the cursors.
         self._going: dict[Line, None] = {}
+        # Whether due heads that others have are being passed by: looks go on behind them, up to the
+        # last; and whether there may be heads behind those that the last look saw.
+        self._passing = self._more_heads = False
         self._wanting = False
         self._pause = _SOON
+        self._pages = pages
         self._limits = TopicLimits(parts)
 
     def forget(self) -> None:
@@ -60,19 +87,21 @@ class SequentialSource:
         self._served.forget()
         self._heads.clear()
         self._going.clear()
-        self._wanting = False
+        self._passing = self._wanting = False
 
     @property
     def again(self) -> float | None:
         """How long to wait for producers that are open still, or for other workers."""
         if not self._wanting:
             return self._limits.again
+        if self._passing:
+            return _NEXT
         self._pause = min(2 * self._pause, _LATE)
         return self._pause
 
     async def survey(self, connection: Connection, seen: LineLook) -> Survey:
         """Take over the buckets that have arrivals, and the lanes that have heads."""
-        arrived = [each for each in seen.arrived if each.mode == "sequential"]
+        arrived = [each for each in seen.arrived if each.mode == self._served.mode]
         self._served.forget()
         ours = await self._served.ours(connection, [(each.topic, each.type) for each in arrived])
         found = [
@@ -82,11 +111,13 @@ class SequentialSource:
             if (each.topic, each.type) in ours
         ]
         self._arrivals.survey(found, seen.complete)
-        heads = [s for s, mode in seen.heads if mode == "sequential" and self._served.serves(s.key)]
+        own = self._served.mode
+        heads = [s for s, mode in seen.heads if mode == own and self._served.serves(s.key)]
         self._heads = {s.key: self._heads.get(s.key, Lane(s.key)) for s in heads}
         due = [s.key for s in heads if s.oldest is not None]
-        for key in due:
-            self._heads[key].rewind()
+        if not self._passing:
+            for key in due:
+                self._heads[key].rewind()
         return Survey(bool(found or due), soonest(s.next for s in heads))
 
     def is_known(self) -> bool:
@@ -100,9 +131,7 @@ class SequentialSource:
         topics = [*(line.topic for line in due), *self._in_reach(waiting)]
         allowed = await self._limits.allow(connection, topics, most)
         most = allowed.most
-        due_in = list(dict.fromkeys(_bucket_of_line(line) for line in due))
-        taken = await self._take(connection, due_in, allowed.topics, len(due_in))
-        arrived = await self._take(connection, waiting, allowed.topics, self._share())
+        taken, arrived = await self._take_share(connection, due, waiting, allowed.topics)
         had = frozenset([*taken, *arrived])
         going = [line for line in due if _bucket_of_line(line) in had]
         self._wanting |= len(going) < len(due) or bool(self._arrivals.free())
@@ -111,6 +140,9 @@ class SequentialSource:
         fresh, drained = await self._claim_arrivals(connection, arrived, most - len(lined_up))
         for line in going:
             self._going.pop(line, None)
+        if self._more_heads and len(self._going) >= _LINES // 2:
+            self._going.clear()
+            self._passing = True
         rows = [*lined_up, *sorted(fresh, key=lambda row: row["id"])]
         if not rows:
             return None
@@ -140,10 +172,17 @@ class SequentialSource:
         for line in [line for line in self._going if not allow("topic", line.topic, "")]:
             del self._going[line]
         room = _LINES - len(self._going)
+        self._more_heads = room <= 0
         if lanes and room > 0:
-            for head in await lines.due_heads(connection, self._parts.sql, lanes, room):
+            heads = await lines.due_heads(connection, self._parts.sql, lanes, room)
+            for head in heads:
                 lanes[head.lane].advance(head.run_at, head.id)
                 self._going[head.line] = None
+            self._more_heads = len(heads) == room
+            if self._passing and not self._more_heads:  # next time from the beginning
+                self._passing = False
+                for lane in lanes:
+                    lane.rewind()
         held = self._arrivals.held
         return [line for line in self._going if _bucket_of_line(line) not in held]
 
@@ -155,10 +194,12 @@ class SequentialSource:
         picked = self._pick()
         waiting = bool(self._arrivals.free()) and not picked
         if (picked or waiting) and self._reader.is_due(hurried=waiting):
-            if not await self._reader.read(connection):
-                self.forget()
-                self._wanting = True  # what is there, from the beginning
-            picked = self._pick()
+            await self._reader.read(connection)
+        if self._rewinds != self._reader.rewinds:
+            self._rewinds = self._reader.rewinds
+            self.forget()
+            self._wanting = True  # what is there, from the beginning
+        picked = self._pick()
         self._parts.metrics.horizon_buckets.set(
             sum(first > bound(bucket[1], bucket[0]) for bucket, first in self._arrivals.free())
         )
@@ -170,8 +211,8 @@ class SequentialSource:
         return [bucket for bucket in picked if allow("topic", bucket[0], "")][:_TRIED]
 
     def _share(self) -> int:
-        """How many buckets a page may have: there are enough for two pages of each worker."""
-        return max(1, BUCKETS // (2 * (self._parts.fleet.peers + 1)))
+        """How many buckets a page may have: there are enough for the pages of all workers."""
+        return max(1, BUCKETS // (self._pages * (self._parts.fleet.peers + 1)))
 
     def _in_reach(self, waiting: Sequence[Bucket]) -> list[str]:
         """The topics that a page may come to: one that it would leave keeps its slot for others.
@@ -184,12 +225,38 @@ class SequentialSource:
         limited = self._limits.are_limited
         return [topic for topic, _ in waiting if topic in near or not limited(topic)]
 
+    async def _take_share(
+        self,
+        connection: Connection,
+        due: Sequence[Line],
+        waiting: Sequence[Bucket],
+        topics: frozenset[str],
+    ) -> tuple[list[Bucket], list[Bucket]]:
+        """Take buckets of lines that are due, and buckets that have arrivals.
+
+        What is leased may be out for long, and others want some, too: there, both have the share
+        together.
+        """
+        share, due_in = self._share(), list(dict.fromkeys(map(_bucket_of_line, due)))
+        if not self._leases:
+            taken = await self._take(connection, due_in, topics, len(due_in))
+            return taken, await self._take(connection, waiting, topics, share)
+        most = -(-share // 2) if waiting else share
+        taken = await self._take(connection, due_in, topics, most)
+        rest = max(1, share - len(taken))
+        return taken, await self._take(connection, waiting, topics, rest)
+
     async def _take(
         self, connection: Connection, wanted: Sequence[Bucket], topics: frozenset[str], most: int
     ) -> list[Bucket]:
         """Take the first `most` of the wanted buckets that nobody else has."""
         tried = [bucket for bucket in wanted if bucket[0] in topics]
-        return await lines.try_buckets(connection, self._parts.sql, tried, most) if tried else []
+        return [*await self._try(connection, tried, most)] if tried else []
+
+    async def _try_buckets(
+        self, connection: Connection, buckets: Sequence[Bucket], most: int
+    ) -> Sequence[Bucket]:
+        return await lines.try_buckets(connection, self._parts.sql, buckets, most)
 
     async def _look(self, connection: Connection) -> None:
         """Whether anything has come into the buckets that are known."""

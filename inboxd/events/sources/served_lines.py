@@ -17,11 +17,14 @@ from inboxd.store.connections import Connection
 class ServedLines:
     """The sequential topics, and the types in them, that this worker serves."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Serve what the plugins serve."""
+    def __init__(self, parts: Parts, relay: str | None = None) -> None:
+        """Serve what the plugins serve; or the topic of a relay, and nothing else."""
+        # Of its topics, as `lines.survey` has it.
+        self.mode = "sequential" if relay is None else "relay"
         self._parts = parts
+        self._relay = relay
         named = (topic for topic, _ in parts.registry.in_topics)
-        self._topics = frozenset(filter(parts.registry.takes, named))
+        self._topics = frozenset(filter(self._is_ours, named))
         # Of topics and types that are none of ours: whether nobody handles them.
         self._nobodys: dict[tuple[str, str], bool] = {}
 
@@ -40,7 +43,7 @@ class ServedLines:
         """
         open_ = {pair for pair in pairs if self._is_open(pair[0])}
         ours = {pair for pair in open_ if self._takes(*pair)}
-        if self._parts.registry.anywhere:
+        if self._relay is None and self._parts.registry.anywhere:
             foreign = open_ - ours
             if asked := foreign - self._nobodys.keys():
                 found = await workers.unhandled(connection, self._parts.sql, asked)
@@ -53,11 +56,15 @@ class ServedLines:
 
         Those of a topic that is `batch` by now go into its chunks, whatever it was when they came.
         """
+        return self._is_ours(topic) and self._parts.controls.allow("topic", topic, "")
+
+    def _is_ours(self, topic: str) -> bool:
+        """Whether it is processed here: not as chunks, nor by a relay that is not this one."""
         registry = self._parts.registry
-        chunked = topic in registry.chunks
-        return (
-            not chunked and registry.takes(topic) and self._parts.controls.allow("topic", topic, "")
-        )
+        if self._relay is not None:
+            return topic == self._relay
+        elsewhere = topic in registry.chunks or topic in registry.relays
+        return not elsewhere and registry.takes(topic)
 
     def _takes(self, topic: str, type_: str) -> bool:
         """Whether arrivals are among what our handlers serve: those without a topic serve any."""
@@ -65,5 +72,5 @@ class ServedLines:
 
     def serves(self, lane: Key) -> bool:
         """Whether heads of this lane may be run here now."""
-        chunked = lane[0] in self._parts.registry.chunks
-        return not chunked and serves(self._parts, str(lane[0]), str(lane[1]))
+        topic, type_ = str(lane[0]), str(lane[1])
+        return self._is_ours(topic) and serves(self._parts, topic, type_)

@@ -108,6 +108,9 @@ class SingleSource:
         return None
 
     def _serves(self, lane: tuple[str | int | None, ...]) -> bool:
+        # What was written before its topic was a relay's is taken into lines first.
+        if lane[0] in self._parts.registry.relays:
+            return False
         return serves(self._parts, str(lane[0]), str(lane[1]))
 
     def _open(self) -> list[Lane]:

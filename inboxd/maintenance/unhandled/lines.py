@@ -18,7 +18,7 @@ from inboxd.model.horizon import Horizon
 from inboxd.model.lane import Lane
 from inboxd.store import lines, workers
 from inboxd.store.connections import Connection
-from inboxd.store.lines import Arrived, Head, IdRange
+from inboxd.store.lines import IN_ORDER, Arrived, Head, IdRange
 from inboxd.store.pools import lend, transaction
 from inboxd.store.rows import ClaimedEvent
 
@@ -43,7 +43,7 @@ class UnhandledLines:
             async with transaction(context.pool, connection):
                 self._horizon.take(await lines.read_horizon(connection, context.sql))
                 arrived, seen = await lines.survey(connection, context.sql)
-                heads = {(str(s.key[0]), str(s.key[1])) for s, mode in seen if mode == "sequential"}
+                heads = {(str(s.key[0]), str(s.key[1])) for s, mode in seen if mode in IN_ORDER}
                 pairs = heads | {(each.topic, each.type) for each in arrived}
                 nobodys = await workers.unhandled(connection, context.sql, pairs)
             lost = [each for each in arrived if self._is_lost(each, nobodys)]
@@ -63,7 +63,7 @@ class UnhandledLines:
     def _is_lost(self, each: Arrived, nobodys: Mapping[tuple[str, str], bool]) -> bool:
         """Whether nobody takes the arrivals of a bucket, be it only to line them up."""
         return (
-            each.mode == "sequential"
+            each.mode in IN_ORDER
             and self._judgement.is_open("topic", each.topic, each.type)
             and not nobodys.get((each.topic, each.type), True)
         )

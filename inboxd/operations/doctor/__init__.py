@@ -12,6 +12,7 @@ from inboxd.errors import DatabaseError, SchemaError
 from inboxd.operations.doctor import (
     endpoints,
     fleet,
+    messages,
     receipts,
     schema,
     server,
@@ -58,6 +59,7 @@ GROUPS: Mapping[str, Sequence[Check]] = {
     ),
     "workers": (fleet.workers, fleet.listening, fleet.silenced, fleet.clock),
     "webhooks": (sources.sources, fleet.receiving, receipts.doubtful, receipts.held),
+    "messages": (messages.sources,),
     "tables": (tables.vacuum, tables.oldest_snapshot, tables.locks, tables.sizes),
     "server": (server.server, server.slots),
 }

@@ -7,12 +7,14 @@ on empty ones, to make plans.
 from tests.plans.statements.case import SQL, Case
 from tests.plans.statements.daemon import DAEMON as _DAEMON
 from tests.plans.statements.handlers import HANDLER
+from tests.plans.statements.messages import MESSAGES, STREAMS
 from tests.plans.statements.operators import OPERATOR as _OPERATOR
 from tests.plans.statements.producers import PRODUCER
 from tests.plans.statements.receivers import LOOKS, RECEIVER
+from tests.plans.statements.relays import RELAY
 
 # Receivers have sessions as the daemon has.
-DAEMON = {**_DAEMON, **RECEIVER}
-OPERATOR = {**_OPERATOR, **LOOKS}
+DAEMON = {**_DAEMON, **RELAY, **MESSAGES, **RECEIVER}
+OPERATOR = {**_OPERATOR, **LOOKS, **STREAMS}
 
 __all__ = ["DAEMON", "HANDLER", "OPERATOR", "PRODUCER", "SQL", "Case"]

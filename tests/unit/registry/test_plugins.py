@@ -449,7 +449,8 @@ def test_names_that_nothing_declares_may_be_right_all_the_same(registry: Registr
     assert "'elsewhere'" in found[1].found
 
 
-def test_what_a_webhook_source_sends_where_nobody_is_subscribed(registry: Registry) -> None:
+@pytest.mark.parametrize("table", ["webhooks", "messages"])
+def test_what_a_source_brings_where_nobody_is_subscribed(registry: Registry, table: str) -> None:
     sources = {
         "known": {"type": "a.created"},
         "elsewhere": {"type": "z.known", "topics": ["default", "loyalty"]},
@@ -457,16 +458,16 @@ def test_what_a_webhook_source_sends_where_nobody_is_subscribed(registry: Regist
         "unknown": {"type": "a.creatd"},
         "nowhere": {"type": "a.created", "topics": ["loyalti"]},
     }
-    settings = Settings.model_validate({"inbound": {"webhooks": sources}})
+    settings = Settings.model_validate({"inbound": {table: sources}})
     found = doubts(settings, registry, {"topic": frozenset({"loyalty"})})
     waits = "so its events wait; did you mean"
     assert [(each.setting, each.found) for each in found] == [
         (
-            "[inbound.webhooks.unknown]",
+            f"[inbound.{table}.unknown]",
             f"nobody is subscribed to its type 'a.creatd', {waits} 'a.created'?",
         ),
         (
-            "[inbound.webhooks.nowhere]",
+            f"[inbound.{table}.nowhere]",
             f"its topic 'loyalti' is declared by nobody, {waits} 'loyalty'?",
         ),
     ]

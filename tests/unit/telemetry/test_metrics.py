@@ -65,7 +65,8 @@ def test_page_lists_every_metric_with_type_labels_and_meaning(metrics: Metrics) 
 
 def _labels(metrics: Metrics) -> list[tuple[str, tuple[str, ...]]]:
     # Families do not tell their labels until they have samples, so ask the metrics themselves.
-    own = (*vars(metrics).values(), *vars(metrics.webhooks).values())
+    rooms = (metrics, metrics.webhooks, metrics.relays, metrics.messages)
+    own = [each for room in rooms for each in vars(room).values()]
     known = [*own, *metrics.tally.describe()]
     build = ("inboxd_build_info", ("version", "python"))
     named = [(getattr(m, "_name", getattr(m, "name", "")), m) for m in known]

@@ -36,8 +36,10 @@ _DUE = """
       FROM betting.selections s JOIN ended e ON e.id = s.match_id
      GROUP BY s.bet_id
 """
+# Events for other services, which config.toml has ignored later, do not count.
 _IDLE = """
-    SELECT NOT EXISTS (SELECT FROM inboxd.events) AND NOT EXISTS (SELECT FROM inboxd.commands)
+    SELECT NOT EXISTS (SELECT FROM inboxd.events WHERE topic = 'match-results')
+       AND NOT EXISTS (SELECT FROM inboxd.commands)
 """
 _VERDICT = """
     WITH told AS (

@@ -1,6 +1,7 @@
 -- Every topic and bucket that has rows which have just arrived in their lines, by a loose index scan.
 -- parameters: none
--- returns: topic, bucket; of the first row: first (its id), mode, type, age (seconds since it was written)
+-- returns: topic, bucket; of the first row: first (its id), mode (that of the events; relay: a
+--          relay publishes what is in the topic), type, age (seconds since it was written)
 -- locks: nothing
 WITH RECURSIVE lane(topic, bucket, first, mode, type, created_at) AS (
     (SELECT topic, bucket, id, mode, type, created_at FROM {schema}.events
@@ -13,5 +14,7 @@ WITH RECURSIVE lane(topic, bucket, first, mode, type, created_at) AS (
           WHERE e.status = 'waiting' AND e.position IS NULL AND (e.topic, e.bucket) > (lane.topic, lane.bucket)
           ORDER BY e.topic, e.bucket, e.id LIMIT 1) following
 )
-SELECT topic, bucket, first, mode, type, extract(epoch FROM clock_timestamp() - created_at)::double precision AS age
+SELECT topic, bucket, first,
+       CASE WHEN lane.topic = ANY (ARRAY(SELECT t.name FROM {schema}.topics t WHERE t.relay)) THEN 'relay' ELSE mode END AS mode,
+       type, extract(epoch FROM clock_timestamp() - created_at)::double precision AS age
   FROM lane

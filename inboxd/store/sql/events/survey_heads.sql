@@ -1,6 +1,6 @@
 -- Every topic and type of the heads of lines that are to be looked at, as survey_events.sql.
 -- parameters: none
--- returns: topic, type, mode, oldest (seconds that its oldest due head has waited; null: none is due),
+-- returns: topic, type, mode (as survey_arrivals.sql), oldest (seconds that its oldest due head has waited; null: none is due),
 --          next (seconds until its next head is due; null: none)
 -- locks: nothing
 WITH RECURSIVE lane(topic, type) AS (
@@ -13,7 +13,9 @@ WITH RECURSIVE lane(topic, type) AS (
           WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND (e.topic, e.type) > (lane.topic, lane.type)
           ORDER BY e.topic, e.type LIMIT 1) following
 )
-SELECT lane.topic, lane.type, seen.mode,
+SELECT lane.topic, lane.type,
+       CASE WHEN lane.topic = ANY (ARRAY(SELECT t.name FROM {schema}.topics t WHERE t.relay)) THEN 'relay' ELSE seen.mode END
+           AS mode,
        extract(epoch FROM clock_timestamp() - due.run_at)::double precision AS oldest,
        extract(epoch FROM later.run_at - clock_timestamp())::double precision AS next
   FROM lane

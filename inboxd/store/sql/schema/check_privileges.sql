@@ -18,13 +18,14 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('plugin_migrations', 'SELECT'), ('breakers', 'SELECT INSERT UPDATE DELETE'),
     ('endpoints', 'SELECT INSERT UPDATE DELETE'),
     ('controls', 'SELECT INSERT UPDATE DELETE'), ('schedules', 'SELECT INSERT UPDATE DELETE'),
-    ('limits', 'SELECT INSERT UPDATE DELETE'), ('leases', 'SELECT UPDATE'),
+    ('limits', 'SELECT INSERT UPDATE DELETE'), ('leases', 'SELECT INSERT UPDATE'),
     ('retired', 'SELECT INSERT UPDATE DELETE'), ('trimmed', 'SELECT INSERT UPDATE DELETE'),
-    ('partitions', 'SELECT'),
+    ('partitions', 'SELECT'), ('relay_leases', 'SELECT INSERT UPDATE DELETE'),
     ('topics', 'SELECT INSERT UPDATE DELETE'), ('subscriptions', 'SELECT INSERT UPDATE DELETE'),
     ('intakes', 'SELECT INSERT UPDATE DELETE'), ('receivers', 'SELECT INSERT UPDATE DELETE'),
     ('receipts', 'SELECT'), ('kept_receipts', 'SELECT'), ('held_receipts', 'SELECT'), ('held_sources', 'SELECT'),
-    ('every_partition', 'SELECT')
+    ('every_partition', 'SELECT'),
+    ('stream_positions', 'SELECT INSERT UPDATE DELETE'), ('message_readers', 'SELECT INSERT UPDATE DELETE')
 ), changed(object, columns) AS (VALUES  -- what became of a row; what it says is not the daemon's to change
     ('events', 'mode, status, attempts, crashes, run_at, errors, fingerprint, updated_at, position, head'),
     ('commands', 'priority, status, attempts, crashes, fence, run_at, deadline, worker_id, started_at, line_at, '

@@ -1,6 +1,6 @@
 -- The names that somebody has declared, for telling what was meant by one that nobody did.
 -- parameters: none
--- returns: kind (event type, command type, topic, topic of settings, queue, schedule, breaker, endpoint, source: of webhooks), name
+-- returns: kind (event type, command type, topic, topic of settings, queue, schedule, breaker, endpoint, source: of webhooks or of messages), name
 -- locks: nothing
 SELECT kind || ' type' AS kind, type AS name FROM {schema}.declared_types
 UNION
@@ -23,5 +23,9 @@ UNION
 SELECT 'source', unnest(sources) FROM {schema}.receivers
 UNION
 SELECT 'source', source FROM {schema}.held_sources
+UNION
+SELECT 'source', source FROM {schema}.stream_positions
+UNION
+SELECT 'source', source FROM {schema}.message_readers
 UNION ALL
 VALUES ('topic', 'default'), ('queue', 'default')

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inboxd.inbound.addresses import Networks, client_address, normal, normal_peer, subscriber
+from inboxd.model.addresses import Networks, client_address, normal, normal_peer, subscriber
 from tests.inbound.calls import PROVIDER, call, receiving
 
 _PROXIES = Networks(["10.0.0.0/8", "::1", "2001:db8::/32"])

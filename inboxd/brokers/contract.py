@@ -1,0 +1,122 @@
+"""What a broker does for inboxd: it takes messages, and hands over those that come.
+
+Owns the two faces, `Publisher` and `Consumer`, and what passes through them. A relay publishes
+through the one, a source of messages reads from the other. Both are opened by a factory (`kinds`),
+used by one task at a time, closed after any error that is not a `MessageRefused`, and opened again:
+so neither has to mend itself. A plugin's publisher (the entry points `inboxd.publishers`) keeps the
+same contract.
+*See:* `events/relays/`, which publishes; `inbound/messages/`, which consumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple, Protocol, TypeAlias
+
+
+class OutgoingMessage(NamedTuple):
+    """A message that is to be published.
+
+    to: the Kafka topic, the RabbitMQ routing key, or the NATS subject. exchange: of RabbitMQ. key:
+    what is published in order has one key; None: nothing is. id: the event's uuid, under which a
+    broker that can knows a repetition. attributes: of CloudEvents, without a prefix; headers: the
+    event's own, and traceparent, as they are named.
+    """
+
+    to: str
+    key: str | None
+    id: str
+    body: bytes
+    content_type: str = "application/json"
+    attributes: Mapping[str, str] = MappingProxyType({})
+    headers: Mapping[str, str] = MappingProxyType({})
+    exchange: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncomingMessage:
+    """A message that came.
+
+    stream: where its position counts: "TOPIC/PARTITION" of Kafka, the name of a NATS stream, of a
+    RabbitMQ queue. position: its Kafka offset, or its sequence in the NATS stream; None: its broker
+    has none. identity: of the stream, for as long as it is the same one; "": not known; what a
+    consumer puts behind a space is of the message. sent_to: Kafka topic, NATS subject, RabbitMQ
+    routing key. headers: names in lower case; values that are no UTF-8 are decoded as Latin-1. id:
+    that its sender gave it in the broker's own field. sent_at: seconds since the epoch. token: the
+    consumer's own, by which it acknowledges.
+    """
+
+    stream: str
+    position: int | None
+    body: bytes
+    identity: str = ""
+    key: str | None = None
+    sent_to: str = ""
+    content_type: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    id: str | None = None
+    sent_at: float | None = None
+    redelivered: bool = False
+    token: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPosition:
+    """Up to where a stream was stored: the position of its last message, and its identity."""
+
+    position: int
+    identity: str
+
+
+# Tells what became of a message, by its place in the page: None, it is confirmed; or why it was
+# refused (MessageRefused).
+Tell: TypeAlias = Callable[[int, Exception | None], None]
+
+
+# Opens a stream for this reader, in place of any other, and tells up to where it was stored; None:
+# it begins with the oldest message. Called with the stream and, where its broker has positions, the
+# last position that it has now: if nothing was stored, and only what comes from then on is wanted,
+# that counts as stored from then on. A position without an identity is an operator's word, and is
+# taken as it is.
+Stored: TypeAlias = Callable[..., Awaitable[StreamPosition | None]]
+
+
+class Publisher(Protocol):
+    """A connection to a broker, by which messages are published."""
+
+    async def publish(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
+        """Publish them in the order given, and wait until each is confirmed or refused.
+
+        Calls `tell` for each as it is known. Raises BrokerUnavailable where the broker was lost:
+        what was not told then may be published, or not. It has no time limit of its own; cancelled,
+        it leaves what was not told, and nothing of that may be sent later: `close` follows.
+        """
+
+    async def close(self) -> None:
+        """Close the connection at once; what was not sent is not sent any more. Does not raise."""
+
+
+class Consumer(Protocol):
+    """A connection to a broker, from which messages are consumed. It was given a `Stored`.
+
+    A stream is read from behind its stored position on, or from its oldest message on. Opening or
+    receiving raises StreamLost where the broker has no longer what follows the stored position, or
+    another stream of that name; BrokerUnavailable for what passes.
+    """
+
+    async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:
+        """The next messages, at most `most`, of each stream in order; none: none came in time.
+
+        within: seconds that the first one is waited for. It holds a bounded number of others.
+        """
+
+    async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
+        """Say that these are stored; messages of one stream are given in order, none left out."""
+
+    async def lag(self) -> int | None:
+        """How many messages the broker has that were not received; None: not known."""
+
+    async def close(self) -> None:
+        """Close the connection; what was not acknowledged is the broker's again. Does not raise."""

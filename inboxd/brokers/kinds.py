@@ -1,0 +1,85 @@
+"""Which broker is which: the modules that are built in, and the publishers of plugins.
+
+Promises that nothing of a broker is imported unless the settings ask for it; that a missing extra,
+a library of another version, an unknown kind and a broken plugin are one clear error, without a
+secret.
+*See:* `contract`, for what they open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, TypeAlias, cast
+
+from inboxd.brokers.contract import Consumer, Publisher, Stored
+from inboxd.errors import PluginError, UsageError
+from inboxd.model.entry_points import origin, why
+from inboxd.settings import Broker, MessageSource
+
+GROUP = "inboxd.publishers"
+
+OpenPublisher: TypeAlias = Callable[[str, Broker], Coroutine[Any, Any, Publisher]]
+OpenConsumer: TypeAlias = Callable[
+    [str, Broker, str, MessageSource, Stored], Coroutine[Any, Any, Consumer]
+]
+
+# The module that each needs, the package that has it, and our extra.
+_BUILT_IN: Mapping[str, tuple[str, str, str]] = {
+    "nats": ("nats", "nats-py", "nats"),
+}
+
+
+def publisher_of(kind: str) -> OpenPublisher:
+    """What opens a publisher: of a broker's name and settings. Raises UsageError or PluginError."""
+    if kind in _BUILT_IN:
+        return cast("OpenPublisher", _module(kind).open_publisher)
+    points = [*entry_points(group=GROUP, name=kind)]
+    if not points:
+        names = sorted({*_BUILT_IN, *(point.name for point in entry_points(group=GROUP))})
+        raise UsageError(f"{kind!r} is not a kind of broker; known: {', '.join(names)}.")
+    if len(points) > 1:
+        both = " and ".join(sorted(origin(point) for point in points))
+        raise PluginError(f"kind {kind!r} is declared by {both}: uninstall one of them.")
+    return _of_plugin(points[0])
+
+
+def consumer_of(kind: str) -> OpenConsumer:
+    """What opens a consumer: of a broker's and a source's names and settings. Raises UsageError."""
+    if kind not in _BUILT_IN:
+        known = ", ".join(sorted(_BUILT_IN))
+        raise UsageError(f"messages are not consumed from the kind {kind!r}; known: {known}.")
+    return cast("OpenConsumer", _module(kind).open_consumer)
+
+
+def _module(kind: str) -> ModuleType:
+    module, library, extra = _BUILT_IN[kind]
+    if find_spec(module) is None:
+        raise UsageError(
+            f"{kind} needs {library}, which is not installed: pip install 'inboxd[{extra}]'."
+        )
+    try:
+        return import_module(f"inboxd.brokers.{kind}")
+    except ImportError as error:
+        raise UsageError(
+            f"{kind} cannot be used with the {library} that is installed ({error}): "
+            f"pip install --upgrade 'inboxd[{extra}]'."
+        ) from error
+
+
+def _of_plugin(point: EntryPoint) -> OpenPublisher:
+    try:
+        found = point.load()
+    except (Exception, SystemExit) as error:
+        told = why(error, point.module)
+        raise PluginError(f"{origin(point)}: import failed: {told}") from error
+    if not callable(found):
+        kind = type(found).__name__
+        raise PluginError(
+            f"{origin(point)}: it names a {kind}: let it name an async function of a broker's name "
+            "and its settings."
+        )
+    return cast("OpenPublisher", found)

@@ -1,0 +1,306 @@
+"""Consumes a JetStream stream from behind its stored position on, each message once into the inbox.
+
+The position decides; an acknowledgement frees room, and what the stream need not keep any more. A
+consumer is made anew by each opening (`opening`), to start behind the stored position: so what
+another reader had and did not store comes again at once and in its place, and a reader that was
+left behind, since its lease was lost or its process hung, is told that its consumer is gone.
+
+Promises: messages are handed over in the order of the stream, none left out, and none twice. A
+redelivery (AckWait) is of a message that was handed over and is being stored still: it is passed
+over here. What comes from before the stored position, since its acknowledgement was lost, is
+acknowledged here. Deliveries are numbered: when one is missing it was lost on its way, and all is
+read again. At most `prefetch` messages are not stored yet, and one more: no more are asked for. The
+server owes a sign of life every few seconds; without one it is unavailable. What a stream loses
+before it was handed over is a `StreamLost`.
+*See:* `resumption`, for what is lost; `inbound/messages/`, which stores.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from time import monotonic
+from typing import Any, NamedTuple
+
+import anyio
+import orjson
+from anyio import move_on_after
+
+from inboxd.brokers.contract import IncomingMessage
+from inboxd.brokers.nats.connection import NatsConnection
+from inboxd.brokers.nats.jetstream import (
+    LIMITS,
+    WORK_QUEUE,
+    NatsDurable,
+    NatsStream,
+    durable_of,
+    make_durable,
+    stream_of,
+)
+from inboxd.brokers.nats.protocol import (
+    Delivered,
+    decoded,
+    delivered,
+    headers_of,
+    status_of,
+)
+from inboxd.brokers.nats.resumption import FollowedStream, Note, identity
+from inboxd.errors import BrokerUnavailable
+
+# Requests end by themselves, and are made again.
+_REQUEST_SECONDS = 30.0
+_HEARTBEAT_SECONDS = 5.0
+_CLOSE_SECONDS = 1
+# How often the consumer's description may say that nothing came.
+_NOTE_SECONDS = 60.0
+_HEARTBEAT, _REQUEST_ENDED, _CONFLICT, _NO_RESPONDERS = 100, 408, 409, 503
+# Of a request, not of the consumer.
+_ASK_AGAIN = ("Leadership Change", "Batch Completed")
+
+
+class _Arrived(NamedTuple):
+    """A message as it came."""
+
+    at: Delivered
+    subject: bytes
+    reply: bytes
+    body: bytes
+    headers: bytes | None
+
+
+class NatsConsumer:
+    """A consumer over one connection."""
+
+    def __init__(
+        self,
+        connection: NatsConnection,
+        followed: FollowedStream,
+        stream: NatsStream,
+        durable: NatsDurable,
+        config: Mapping[str, Any],
+        note: Note,
+    ) -> None:
+        """Read what comes behind what was noted. config: what the durable consumer was made of."""
+        self._connection = connection
+        self._followed = followed
+        self._stream = stream
+        self._durable = durable
+        self._config = config
+        self._arrived: deque[_Arrived] = deque()
+        self._news = anyio.Event()
+        self._trouble: BrokerUnavailable | None = None
+        self._begun_behind = note.position
+        self._left_over: list[_Arrived] = []
+        self._delivery = 0
+        self._newest = self._through = self._nothing = self._noted = note.nothing
+        self._noted_at = monotonic()
+        self._handed = self._stored = (note.position, 0)
+        """Position and delivery of the last message that was."""
+        self._heard = monotonic()
+        self._most: int = config["max_ack_pending"]
+        self._unstored = self._asked_for = 0
+
+    async def start(self) -> None:
+        """Ask for messages. Raises BrokerUnavailable."""
+        await self._connection.listen(self)
+        self._heard = monotonic()
+        self._ask()
+
+    async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:
+        """The next messages. Raises BrokerUnavailable or StreamLost."""
+        await self._wait(within)
+        page = list(islice(self._arrived, most))
+        through = page[-1].at.position if page else max(self._through, self._nothing)
+        if through - self._through > len(page):  # a filter, or something was removed
+            now = await stream_of(self._connection, self._stream.name)
+            self._followed.check(now, self._through, self._stream.created)
+        for _ in page:
+            self._arrived.popleft()
+        self._through = through
+        if page:
+            self._handed = page[-1].at[:2]
+        else:
+            await self._note_nothing()
+        return [self._message(each) for each in page]
+
+    async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
+        """Acknowledge them: one by one where the stream wants that, else the last for all."""
+        if not messages:
+            return
+        self._check()
+        tokens = [each.token for each in messages if isinstance(each.token, bytes)]
+        if self._stream.retention != WORK_QUEUE:
+            tokens = tokens[-1:]
+        self._connection.write(b"".join([b"PUB %b 0\r\n\r\n" % token for token in tokens]))
+        self._stored = delivered(tokens[-1])[:2]
+        self._unstored -= len(messages)
+        self._ask()
+
+    async def lag(self) -> int | None:
+        """How many the server has, and those that came and were not received."""
+        try:
+            durable = await durable_of(
+                self._connection, self._stream.name, self._config["durable_name"]
+            )
+        except BrokerUnavailable:
+            return None
+        return None if durable is None else durable.waiting + len(self._arrived)
+
+    async def close(self) -> None:
+        """Send the acknowledgements that are under way, and close. Does not raise."""
+        with move_on_after(_CLOSE_SECONDS, shield=True), suppress(Exception):
+            await self._connection.flush(timeout=_CLOSE_SECONDS)
+        await self._connection.end()
+
+    def arrived(self, subject: bytes, reply: bytes, body: bytes, headers: bytes | None, /) -> None:
+        """A message, or what the server says of a request."""
+        self._heard = monotonic()
+        if not reply:
+            self._status(headers)
+            return
+        at = delivered(reply)
+        if at.delivery != self._delivery + 1:
+            self._fail(f"delivery {self._delivery + 1} is missing: all is read again.")
+            return
+        self._delivery = at.delivery
+        self._asked_for -= 1
+        if at.position > self._newest:
+            self._newest = at.position
+            self._unstored += 1
+            self._arrived.append(_Arrived(at, subject, reply, body, headers))
+            self._news.set()
+        elif at.position <= self._begun_behind:
+            self._left_over.append(_Arrived(at, subject, reply, b"", None))
+            self._news.set()
+        if self._asked_for <= 0:
+            self._ask()
+
+    def forbidden(self, what: str) -> None:
+        """Nothing comes without it."""
+        self._fail(f"{what}: let the broker's user do this.")
+
+    def lost(self) -> None:
+        """Wake who waits."""
+        self._news.set()
+
+    def _status(self, headers: bytes | None) -> None:
+        code, words = status_of(headers)
+        found = headers_of(headers)
+        if code == _HEARTBEAT:
+            self._heartbeat(found)
+        elif code == _REQUEST_ENDED or (code == _CONFLICT and words in _ASK_AGAIN):
+            self._asked_for -= int(found.get("nats-pending-messages", self._asked_for))
+            self._ask()
+        else:
+            gone = code == _NO_RESPONDERS or words == "Consumer Deleted"
+            self._fail(
+                f"consumer {self._config['durable_name']} of stream {self._stream.name} hands over "
+                + (
+                    "nothing more: it was deleted, or another worker reads it now."
+                    if gone
+                    else f"nothing ({code} {words})."
+                )
+            )
+
+    def _heartbeat(self, found: Mapping[str, str]) -> None:
+        """Nothing is there for us up to where the server looked, if all came that it sent."""
+        if int(found["nats-last-consumer"]) != self._delivery:
+            self._fail("deliveries are missing: all is read again.")
+        self._nothing = int(found["nats-last-stream"])
+
+    def _ask(self) -> None:
+        """Ask for what there is room for; without room for one, so that its end is told."""
+        room = self._most - self._unstored - self._asked_for
+        if self._unstored > self._most or (self._asked_for > 0 and room * 2 < self._most):
+            return
+        batch = max(1, room)
+        request = orjson.dumps(
+            {
+                "batch": batch,
+                "expires": round(_REQUEST_SECONDS * 1e9),
+                "idle_heartbeat": round(_HEARTBEAT_SECONDS * 1e9),
+            }
+        )
+        self._asked_for += batch
+        self._connection.write(
+            b"PUB $JS.API.CONSUMER.MSG.NEXT.%b.%b %b.next %d\r\n%b\r\n"
+            % (
+                self._stream.name.encode(),
+                self._config["durable_name"].encode(),
+                self._connection.inbox.encode(),
+                len(request),
+                request,
+            )
+        )
+
+    async def _wait(self, within: float) -> None:
+        """Until there is a message, or the time is over."""
+        end = monotonic() + within
+        self._check()
+        await self._acknowledge_left_over()
+        while (
+            not self._arrived and self._nothing <= self._through and (left := end - monotonic()) > 0
+        ):
+            self._news = anyio.Event()
+            owed = self._heard + _silence() - monotonic()
+            with move_on_after(min(left, max(owed, 0.0))):
+                await self._news.wait()
+            self._check()
+            await self._acknowledge_left_over()
+
+    def _check(self) -> None:
+        self._connection.check()
+        if self._trouble is not None:
+            raise self._trouble
+        if self._asked_for > 0 and monotonic() - self._heard > _silence():
+            raise self._connection.unavailable(
+                f"no sign of life within {_silence():g} s, so it hangs: all is read again."
+            )
+
+    def _fail(self, why: str) -> None:
+        self._trouble = self._trouble or self._connection.unavailable(why)
+        self._news.set()
+
+    async def _acknowledge_left_over(self) -> None:
+        """What a work queue has though it is stored; noted first, since no identity says it."""
+        while self._left_over:
+            those, self._left_over = self._left_over, []
+            await self._describe(Note(self._stored[0], those[-1].at.delivery, self._noted))
+            self._connection.write(b"".join([b"PUB %b 0\r\n\r\n" % each.reply for each in those]))
+
+    async def _note_nothing(self) -> None:
+        """Let the description say that nothing came, for a filter that lets little pass."""
+        if (
+            self._followed.filtered
+            and self._stream.retention == LIMITS
+            and self._stored == self._handed
+            and self._through > self._noted
+            and monotonic() - self._noted_at > _NOTE_SECONDS
+        ):
+            await self._describe(Note(*self._stored, self._through))
+            self._noted, self._noted_at = self._through, monotonic()
+
+    async def _describe(self, note: Note) -> None:
+        await make_durable(
+            self._connection, self._stream.name, {**self._config, "description": str(note)}
+        )
+
+    def _message(self, arrived: _Arrived) -> IncomingMessage:
+        headers = headers_of(arrived.headers)
+        return IncomingMessage(
+            stream=self._stream.name,
+            position=arrived.at.position,
+            body=arrived.body,
+            identity=identity(self._stream, self._durable, arrived.at.delivery),
+            sent_to=decoded(arrived.subject),
+            content_type=headers.get("content-type"),
+            headers=headers,
+            id=headers.get("nats-msg-id"),
+            sent_at=arrived.at.nanoseconds / 1e9,
+            token=arrived.reply,
+        )
+
+
+def _silence() -> float:
+    """How long a server that works may say nothing."""
+    return 3 * _HEARTBEAT_SECONDS

@@ -1,0 +1,129 @@
+"""Requests to JetStream's API: streams and consumers, as far as a source needs them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from nats.errors import Error, NoRespondersError
+
+from inboxd.brokers.nats.connection import NatsConnection, cause_of, said
+
+LIMITS, INTEREST, WORK_QUEUE = "limits", "interest", "workqueue"
+_NOT_FOUND = 404
+# What is in nobody's hand any more after this, if we end in between.
+_HELD_NANOSECONDS = 300 * 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NatsStream:
+    """A stream, as it is now."""
+
+    name: str
+    created: str
+    """When, as the server writes it: another stream of its name has another."""
+    retention: str
+    first: int
+    """The position of its first message, or of what will be."""
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NatsDurable:
+    """A durable consumer of a stream, as it is now."""
+
+    created: str
+    description: str
+    subjects: tuple[str, ...]
+    """Those that it lets pass; none: all."""
+    acknowledged: int
+    """Up to which of its deliveries all are."""
+    waiting: int
+    """How many messages were not delivered yet."""
+
+
+async def stream_of(connection: NatsConnection, name: str) -> NatsStream | None:
+    """The stream of a name, if there is one. Raises BrokerUnavailable."""
+    answer = await _ask(connection, f"STREAM.INFO.{name}")
+    if answer is None:
+        return None
+    state = answer["state"]
+    return NatsStream(
+        name=name,
+        created=answer["created"],
+        retention=answer["config"].get("retention", LIMITS),
+        first=max(1, state["first_seq"]),
+        last=state["last_seq"],
+    )
+
+
+async def durable_of(connection: NatsConnection, stream: str, name: str) -> NatsDurable | None:
+    """The consumer of a name, if there is one. Raises BrokerUnavailable."""
+    answer = await _ask(connection, f"CONSUMER.INFO.{stream}.{name}")
+    return None if answer is None else _durable(answer)
+
+
+async def make_durable(
+    connection: NatsConnection, stream: str, config: Mapping[str, Any]
+) -> NatsDurable:
+    """Make it, or change its description. Raises BrokerUnavailable."""
+    answer = await _ask(
+        connection,
+        f"CONSUMER.DURABLE.CREATE.{stream}.{config['durable_name']}",
+        {"stream_name": stream, "config": config},
+    )
+    if answer is None:
+        raise connection.unavailable(f"stream {stream} is gone.")
+    return _durable(answer)
+
+
+async def hold_interest(connection: NatsConnection, stream: str, config: Mapping[str, Any]) -> str:
+    """Make a consumer of this moment, for which the stream keeps what comes; its name."""
+    answer = await _ask(
+        connection,
+        f"CONSUMER.CREATE.{stream}",
+        {"stream_name": stream, "config": {**config, "inactive_threshold": _HELD_NANOSECONDS}},
+    )
+    if answer is None:
+        raise connection.unavailable(f"stream {stream} is gone.")
+    return str(answer["name"])
+
+
+async def delete_consumer(connection: NatsConnection, stream: str, name: str) -> None:
+    """Delete it, if it is there. Raises BrokerUnavailable."""
+    await _ask(connection, f"CONSUMER.DELETE.{stream}.{name}")
+
+
+def _durable(answer: Mapping[str, Any]) -> NatsDurable:
+    config = answer["config"]
+    one = config.get("filter_subject")
+    return NatsDurable(
+        created=answer["created"],
+        description=config.get("description", ""),
+        subjects=tuple(config.get("filter_subjects") or [*filter(None, [one])]),
+        acknowledged=answer["ack_floor"]["consumer_seq"],
+        waiting=answer["num_pending"],
+    )
+
+
+async def _ask(
+    connection: NatsConnection, what: str, body: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """What JetStream answers; None: there is no such thing. Raises BrokerUnavailable."""
+    try:
+        data = await connection.ask(f"$JS.API.{what}", b"" if body is None else orjson.dumps(body))
+    except NoRespondersError as error:
+        raise connection.unavailable(
+            "JetStream does not answer: enable it on the server (-js) and for this user, or wait "
+            "until it has started."
+        ) from error
+    except (Error, OSError) as error:
+        cause = cause_of(connection.trouble or error)
+        raise connection.unavailable(f"JetStream does not answer to {what} ({cause}).") from error
+    answer: dict[str, Any] = orjson.loads(data)
+    problem = answer.get("error")
+    if problem is None:
+        return answer
+    if problem.get("code") == _NOT_FOUND:
+        return None
+    raise connection.unavailable(f"JetStream refuses {what}: {said(problem)}.")

@@ -1,0 +1,54 @@
+"""TLS of connections to brokers: what they are verified by, and a certificate of our own.
+
+Promises TLS 1.2 at least, and one clear error for files that cannot be used; a key with a
+passphrase is one of these, since nobody is there to be asked.
+"""
+
+import ssl
+from pathlib import Path
+
+from inboxd.errors import BrokerUnavailable
+from inboxd.settings import Broker
+
+
+def context(broker: Broker) -> ssl.SSLContext | None:
+    """That of a broker's settings; None: it has no TLS. Raises BrokerUnavailable.
+
+    It reads files: call it in a thread.
+    """
+    if not broker.tls:
+        return None
+    named = {"tls_ca": broker.tls_ca, "tls_cert": broker.tls_cert, "tls_key": broker.tls_key}
+    for setting, path in named.items():
+        if path is not None:
+            _readable(setting, path)
+    try:
+        made = ssl.create_default_context(cafile=broker.tls_ca)
+    except ssl.SSLError as error:
+        raise _unusable(f"tls_ca={broker.tls_ca}", "it holds no certificate in PEM") from error
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    if broker.tls_cert is not None:
+        what = f"tls_cert={broker.tls_cert} with tls_key={broker.tls_key}"
+        try:
+            made.load_cert_chain(broker.tls_cert, broker.tls_key, password=_nobody)
+        except (ssl.SSLError, ValueError) as error:
+            raise _unusable(
+                what, "they must be PEM, belong together, and the key have no passphrase"
+            ) from error
+    return made
+
+
+def _readable(setting: str, path: Path) -> None:
+    try:
+        path.read_bytes()
+    except OSError as error:
+        raise _unusable(f"{setting}={path}", error.strerror or "not readable") from error
+
+
+def _unusable(what: str, why: str) -> BrokerUnavailable:
+    return BrokerUnavailable(f"{what} cannot be used: {why}. Correct it in [brokers].")
+
+
+def _nobody() -> str:
+    """Instead of OpenSSL's question at the terminal."""
+    raise ValueError("the key has a passphrase")

@@ -1,0 +1,38 @@
+"""What `inboxd check` says of sources of messages: those that no worker can start with.
+
+*See:* `check_brokers.py`, whether their brokers can be reached;
+`inboxd/registry/message_sources.py`, which says that a kind cannot be used.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from inboxd.errors import UsageError
+from inboxd.inbound.messages.compiled import CompiledMessageSource
+from inboxd.operations.doctor.finding import Finding, Verdict
+
+if TYPE_CHECKING:
+    from inboxd.settings import MessageSource, Settings
+
+
+def judge(settings: "Settings") -> Iterator[Finding]:
+    """All that is to be said of the sources that are right as settings."""
+    for name, source in settings.inbound.messages.items():
+        broker = settings.brokers.get(source.broker)
+        known = settings.knows("inbound", "messages", name)
+        if known and broker is not None and settings.knows("brokers", source.broker):
+            yield _compiled(name, broker.kind, source)
+
+
+def _compiled(name: str, kind: str, source: "MessageSource") -> Finding:
+    subject = f"messages: {name}"
+    try:
+        CompiledMessageSource(name, kind, source)
+    except UsageError as error:
+        remedy = f"correct [inbound.messages.{name}]: no worker starts with it"
+        return Finding(subject, Verdict.CRITICAL, str(error), remedy)
+    queue = source.rabbitmq_queue
+    streams = source.kafka_topics or tuple(filter(None, (source.nats_stream, queue)))
+    types = source.type or source.type_from or "the CloudEvents'"
+    found = f"{kind} {', '.join(streams)}; type: {types}"
+    return Finding(subject, Verdict.OK, found)

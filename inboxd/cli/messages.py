@@ -1,0 +1,94 @@
+"""`inboxd messages`: what is read from brokers, how far, and by whom.
+
+Known limit: what a worker tells of a source is some seconds old.
+*See:* `operations/messages.py`.
+"""
+
+from typing import Annotated
+
+import typer
+
+from inboxd.cli import columns
+from inboxd.cli.completion import declared
+from inboxd.cli.groups import CommandGroup
+from inboxd.cli.options import Acting, Looking, examples
+from inboxd.cli.output import TableColumn
+from inboxd.errors import UsageError
+
+app = CommandGroup(
+    no_args_is_help=True, help="Look at sources of messages, and say where they go on."
+)
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="The source of messages.",
+        show_default=False,
+        autocompletion=declared("source of messages"),
+    ),
+]
+LIST: columns.Columns = (
+    TableColumn("source", cut="left"),
+    TableColumn("broker", cut="left"),
+    TableColumn("stream", cut="left"),
+    TableColumn("position", kind="number"),
+    TableColumn("stored", "stored_at", kind="time"),
+    TableColumn("read by", "worker", cut="left"),
+    "state",
+    TableColumn("lag", kind="number", legend="messages that the broker has and the worker has not"),
+    TableColumn("opened", "opened_at", kind="time", extra=True),
+    TableColumn("trouble", cut="right"),
+)
+
+
+@app.command("list", epilog=examples("inboxd messages list", "inboxd messages list --json"))
+def list_(given: Looking) -> None:
+    """List the streams of sources: up to where each is stored, and who reads it."""
+    from inboxd.operations.messages import streams, streams_read
+
+    document = given.ask(streams)
+    rows = streams_read(document["streams"], document["readers"])
+    given.print(document, [columns.table(LIST, rows)])
+
+
+@app.command(
+    "reset",
+    epilog=examples(
+        "inboxd messages reset orders orders/3 --to oldest",
+        "inboxd messages reset bets BETS --to 4711 --reason 'the stream was made anew'",
+    ),
+)
+def reset(
+    name: Name,
+    stream: Annotated[
+        str,
+        typer.Argument(
+            metavar="STREAM",
+            help="The NATS stream, or the Kafka topic and partition: orders/3.",
+            show_default=False,
+        ),
+    ],
+    *,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="oldest|newest|POSITION",
+            help="Where to go on: with the oldest message that the broker has, with what comes "
+            "from now on, or behind a position.",
+            show_default=False,
+        ),
+    ],
+    given: Acting,
+) -> None:
+    """Read a stream from elsewhere: what lies between is left out, or becomes events once more."""
+    from inboxd import operations
+
+    source = given.settings.inbound.messages.get(name)
+    broker = None if source is None else given.settings.brokers.get(source.broker)
+    if broker is not None and broker.kind == "rabbitmq":
+        raise UsageError(f"{name} is a RabbitMQ queue, which has no positions: it has what waits.")
+    given.do(operations.reset_stream, name, stream, to)
+    where = f"behind {to}" if to.isdecimal() else f"with the {to}"
+    told = f"Stream {stream} of {name} goes on {where}, within seconds"
+    given.tell({"source": name, "stream": stream, "to": to}, told)

@@ -1,0 +1,1 @@
+"""Relays: events that are published page by page, with no transaction open meanwhile."""

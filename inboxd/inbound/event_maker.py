@@ -1,0 +1,181 @@
+"""What the settings of a source make of what came: its events, or one broken event with the reason.
+
+Owns how the keys of an event are read, for webhooks and for messages alike. Promises: what no event
+can be made of is a dead letter that has the body, and those of its keys that can be read. Known
+limit: what makes an event stops at the first thing that is wrong, which is the reason.
+*See:* `sources.py`, webhooks; `messages/compiled.py`, messages.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar
+from uuid import UUID
+
+import orjson
+
+from inboxd.inbound import bodies, keys
+from inboxd.inbound.bodies import BrokenBody
+from inboxd.inbound.keys import Carrier, Fit
+from inboxd.model import checks
+from inboxd.model.receipt import ReceivedEvent
+from inboxd.settings import MessageSource, WebhookSource
+
+C = TypeVar("C", bound=Carrier)
+# As `keys.Read`, of one kind of carrier; None: it has none.
+ReadOf: TypeAlias = Callable[[C, object, str], str | None]
+
+_DECODE = {"json": bodies.from_json, "form": bodies.from_form, "text": bodies.from_text}
+_REASON_LENGTH = 500
+
+
+class EventMaker(Generic[C]):
+    """The settings of one source, compiled."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: WebhookSource | MessageSource,
+        defaults: Mapping[str, ReadOf[C]],
+        read_type: Callable[[C, object, str], str] | None = None,
+    ) -> None:
+        """What is read where a setting is unset: defaults, read_type. Raises UsageError."""
+        self.name = name
+        self.headers = settings.headers
+        self.decode: Callable[[bytes], tuple[str, object]] = _DECODE[settings.body]
+        self._topics: tuple[str | None, ...] = settings.topics or (None,)
+        self._more_topics = self._topics[1:]
+        self._entity_type = settings.entity_type
+        read = partial(_read, settings, defaults)
+        self._type = read_type or _read_type(settings)
+        self._dedup = read("dedup_key", keys.dedup_key)
+        self._ordering = read("ordering_key", keys.ordering_key)
+        self._tenant = read("tenant", keys.short)
+        self._entity_id = read("entity_id", keys.short)
+
+    def events(
+        self,
+        came: C,
+        event_id: UUID,
+        payload: str,
+        document: object,
+        headers: str | None,
+        traceparent: str | None,
+    ) -> list[ReceivedEvent]:
+        """One event, once for each topic. Raises BrokenBody."""
+        ordering, dedup = self._ordering, self._dedup
+        tenant, entity = self._tenant, self._entity_id
+        event = ReceivedEvent(
+            event_id,
+            self._type(came, document, payload),
+            payload,
+            self._topics[0],
+            ordering and ordering(came, document, payload),
+            dedup and dedup(came, document, payload),
+            tenant and tenant(came, document, payload),
+            self._entity_type,
+            entity and entity(came, document, payload),
+            headers,
+            traceparent,
+        )
+        if self._more_topics:
+            return [event, *(replace(event, topic=topic) for topic in self._more_topics)]
+        return [event]
+
+    def broken(
+        self,
+        came: C,
+        event_id: UUID,
+        payload: str | None,
+        reason: str,
+        traceparent: str | None,
+    ) -> list[ReceivedEvent]:
+        """One event that is a dead letter at once; with its keys, as far as they can be read.
+
+        payload: None for the body as it is.
+        """
+        document = None if payload is None else orjson.loads(payload)
+        read = partial(_try, came=came, document=document, text=payload or "")
+        event = partial(
+            ReceivedEvent,
+            event_id,
+            read(self._type) or broken_type(self.name),
+            bodies.as_it_is(came.body) if payload is None else payload,
+            ordering_key=read(self._ordering),
+            dedup_key=read(self._dedup),
+            entity_type=self._entity_type,
+            traceparent=traceparent,
+            broken=reason[:_REASON_LENGTH],
+        )
+        return [event(topic=topic) for topic in self._topics]
+
+
+def broken_instead(
+    source: str, body: bytes, events: Sequence[ReceivedEvent], reason: str
+) -> list[ReceivedEvent]:
+    """Dead letters for the events of one body, which the database refuses as they are."""
+    broken = partial(
+        ReceivedEvent,
+        events[0].event_id,
+        broken_type(source),
+        bodies.as_it_is(body),
+        broken=reason[:_REASON_LENGTH],
+    )
+    return [broken(topic=topic) for topic in dict.fromkeys(event.topic for event in events)]
+
+
+def broken_type(source: str) -> str:
+    """The type of what is broken and has none."""
+    return f"{source}.broken"
+
+
+def event_headers(found: Mapping[str, str]) -> str | None:
+    """Those of an event, as JSON text. Raises BrokenBody."""
+    text = headers_text(found)
+    if text is not None and (problem := checks.headers(text)):
+        raise BrokenBody(f"headers {problem}")
+    return text
+
+
+def headers_text(found: Mapping[str, str]) -> str | None:
+    """Headers as JSON text, without NUL, which no server lets in."""
+    if not found:
+        return None
+    text = orjson.dumps(found).decode()
+    if "\\u0000" in text:
+        return orjson.dumps({name: storable(value) for name, value in found.items()}).decode()
+    return text
+
+
+def storable(text: str | None) -> str | None:
+    """A header as a column can have it."""
+    return text.replace("\0", "") if text and "\0" in text else text
+
+
+def _read(
+    settings: WebhookSource | MessageSource,
+    defaults: Mapping[str, ReadOf[C]],
+    setting: str,
+    fit: Fit,
+) -> ReadOf[C] | None:
+    value: str | None = getattr(settings, setting)
+    if value is None:
+        return defaults.get(setting)
+    return keys.compile_read(setting, value, fit) if value else None
+
+
+def _read_type(settings: WebhookSource | MessageSource) -> keys.Read:
+    if settings.type is not None:
+        return keys.compile_read("type", f"text:{settings.type}", keys.short)
+    return keys.compile_read(
+        "type_from", settings.type_from or "", keys.short, settings.type_prefix
+    )
+
+
+def _try(read: ReadOf[C] | None, *, came: C, document: object, text: str) -> str | None:
+    if read is None:
+        return None
+    try:
+        return read(came, document, text)
+    except BrokenBody:
+        return None

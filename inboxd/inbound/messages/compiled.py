@@ -1,0 +1,285 @@
+"""A message source's settings, compiled: from a message to what is stored of it.
+
+Owns what is read where the settings say nothing: CloudEvents (binary, with the prefix of every
+binding, and structured) with the extensions that our relays write, the broker's own key and ids.
+Promises: a message that comes again is an event with the same id, the CloudEvent's where that is a
+uuid; what no event can be made of is one broken event with the reason. Known limits: of a message
+larger than `max_body` the body is not kept; one without a position and without an id of any kind is
+a new event each time.
+*See:* `inboxd/brokers/cloud_events.py`; `storing.py`, after it.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+from uuid import UUID, uuid5
+
+from inboxd.brokers import cloud_events
+from inboxd.brokers.cloud_events import CloudEvent
+from inboxd.brokers.contract import IncomingMessage
+from inboxd.inbound import event_maker, keys
+from inboxd.inbound.bodies import BrokenBody
+from inboxd.inbound.event_maker import EventMaker, ReadOf
+from inboxd.inbound.keys import Headers
+from inboxd.inbound.uuids import Uuids
+from inboxd.model import checks
+from inboxd.model.message import ReceivedMessage
+from inboxd.model.receipt import ReceivedEvent
+from inboxd.settings import MessageSource
+
+# Of NATS and HTTP, of Kafka, of AMQP 1.0, and of AMQP where a colon may not be.
+_PREFIXES = (cloud_events.NATS_PREFIX, "ce_", "cloudEvents:", "cloudEvents_")
+_STRUCTURED = "application/cloudevents"
+# The extensions that have columns of their own.
+_WITH_COLUMNS = frozenset(
+    {
+        *("correlationid", "causationid", "partitionkey", "traceparent", "schemaversion"),
+        *("tenant", "entitytype", "entityid"),
+    }
+)
+# Of the ids that are derived from where a message stood.
+_NAMESPACE = UUID("6f0c1c1e-5d5b-5a0e-9a55-0c8f2d8f2b4e")
+_UUID_LENGTH = 36
+_VERSION_DIGITS = 5
+
+
+class ArrivedMessage(NamedTuple):
+    """A message as the settings read it. body: of its event, also in structured mode."""
+
+    message: IncomingMessage
+    body: bytes
+    event: CloudEvent | None
+
+    @property
+    def headers(self) -> Headers:
+        """Those of the message."""
+        return self.message.headers
+
+
+class CompiledMessageSource:
+    """One source: what becomes of its messages."""
+
+    def __init__(self, name: str, kind: str, settings: MessageSource) -> None:
+        """Raises UsageError for what cannot be compiled. kind: its broker's."""
+        self.name = name
+        self.settings = settings
+        # Whether the broker divides the streams among those that read; else one worker reads all.
+        self.grouped = kind == "kafka"
+        self._uuids = Uuids()
+        self._max_body = settings.max_body
+        self._no_data = b"null" if settings.body == "json" else b""
+        is_typed = settings.type is not None or settings.type_from is not None
+        defaults: dict[str, ReadOf[ArrivedMessage]] = {
+            "dedup_key": _dedup_key,
+            "ordering_key": _subject if kind == "nats" else _partition,
+            "tenant": _extension("tenant"),
+        }
+        self._names_entities = settings.entity_type is not None or settings.entity_id is not None
+        if not self._names_entities:
+            defaults["entity_id"] = _extension("entityid")
+        self._maker = EventMaker(
+            name, settings, defaults, None if is_typed else _read_type(settings.type_prefix)
+        )
+        self._headers = settings.headers
+
+    def received(self, message: IncomingMessage) -> ReceivedMessage:
+        """What is stored of a message."""
+        arrived = self._arrived(message)
+        event = arrived.event
+        extensions = {} if event is None else event.extensions
+        own_id = None if event is None else _uuid(event.id)
+        events = self._events(arrived, own_id or self._derived_id(arrived))
+        return ReceivedMessage(
+            message.stream,
+            message.position,
+            message.identity,
+            message.body if len(message.body) <= self._max_body else b"",
+            events,
+            _correlation(extensions.get("correlationid")),
+            _uuid(extensions.get("causationid")),
+            _occurred_at(arrived),
+            _version(extensions.get("schemaversion")),
+            None if own_id is None else self._other_id(arrived, events),
+        )
+
+    def _arrived(self, message: IncomingMessage) -> ArrivedMessage:
+        body, content_type = message.body, message.content_type
+        if content_type is not None and content_type.lower().startswith(_STRUCTURED):
+            is_small = len(body) <= self._max_body
+            found = cloud_events.read_structured(body, content_type) if is_small else None
+            if found is not None:
+                return ArrivedMessage(message, found[1], found[0])
+        event = cloud_events.read(message.headers, _PREFIXES) if message.headers else None
+        # A CloudEvent need not have data; what is none is what its body is.
+        return ArrivedMessage(
+            message, self._no_data if event is not None and not body else body, event
+        )
+
+    def _events(self, arrived: ArrivedMessage, id_: UUID) -> list[ReceivedEvent]:
+        maker, payload, trace = self._maker, None, _traceparent(arrived)
+        if (size := len(arrived.message.body)) > self._max_body:
+            why = (
+                f"the body has {size} bytes, more than max_body ({self._max_body}): it is not kept"
+            )
+            return maker.broken(arrived, id_, "null", why, trace)
+        try:
+            payload, document = maker.decode(arrived.body)
+            headers = self._headers_of(arrived)
+            events = maker.events(arrived, id_, payload, document, headers, trace)
+            if arrived.event is not None and not self._names_entities:
+                entity_type = _ENTITY_TYPE(arrived, document, payload)
+                for event in events:
+                    event.entity_type = entity_type
+        except BrokenBody as problem:
+            return maker.broken(arrived, id_, payload, str(problem), trace)
+        else:
+            return events
+
+    def _derived_id(self, arrived: ArrivedMessage) -> UUID:
+        """Of where it stood, or of the message's id; the same whenever it comes."""
+        message = arrived.message
+        if message.position is not None:
+            identity = message.identity.partition(" ")[0]  # the rest is of the message
+            place = f"{message.stream}\0{identity}\0{message.position}"
+            return uuid5(_NAMESPACE, f"{self.name}\0{place}")
+        id_ = _id_of(arrived)
+        if id_ is None:
+            return self._uuids.make(time.time_ns())
+        return uuid5(_NAMESPACE, f"{self.name}\0{message.stream}\0\0{id_}")
+
+    def _other_id(self, arrived: ArrivedMessage, events: Sequence[ReceivedEvent]) -> UUID | None:
+        """Where its position or its dedup key tells whether it is another one with this id."""
+        if arrived.message.position is not None:
+            return self._derived_id(arrived)
+        return self._uuids.make(time.time_ns()) if events[0].dedup_key is not None else None
+
+    def _headers_of(self, arrived: ArrivedMessage) -> str | None:
+        """Those that the settings choose, and the CloudEvent's attributes. Raises BrokenBody."""
+        came, event = arrived.message.headers, arrived.event
+        found = {name: came[name] for name in self._headers if name in came}
+        if event is not None:
+            found |= _attributes(event)
+        return event_maker.event_headers(found)
+
+
+def _attributes(event: CloudEvent) -> dict[str, str]:
+    """What a handler may want to know; the time is the event's."""
+    found = {"ce-id": event.id, "ce-source": event.source, "ce-type": event.type}
+    if event.subject is not None:
+        found["ce-subject"] = event.subject
+    if event.dataschema is not None:
+        found["ce-dataschema"] = event.dataschema
+    for name, value in event.extensions.items():
+        if name not in _WITH_COLUMNS:
+            found[f"ce-{name}"] = value
+    return found
+
+
+def _read_type(prefix: str) -> Callable[[ArrivedMessage, object, str], str]:
+    def read(arrived: ArrivedMessage, _document: object, _text: str) -> str:
+        if arrived.event is None:
+            raise BrokenBody(
+                "it is no CloudEvent, and the settings have neither type nor type_from"
+            )
+        try:
+            return keys.short(prefix + arrived.event.type)
+        except BrokenBody as problem:
+            raise BrokenBody(f"type {problem}") from None
+
+    return read
+
+
+def _extension(name: str) -> ReadOf[ArrivedMessage]:
+    """What our relays write of an event's columns."""
+
+    def read(arrived: ArrivedMessage, _document: object, _text: str) -> str | None:
+        found = None if arrived.event is None else arrived.event.extensions.get(name)
+        if found is not None and (problem := checks.short(found)):
+            raise BrokenBody(f"the extension {name} {problem}")
+        return found
+
+    return read
+
+
+_ENTITY_TYPE = _extension("entitytype")
+
+
+def _partition(arrived: ArrivedMessage, _document: object, _text: str) -> str:
+    """By what its broker keeps the order: its key, or else all of the partition or queue."""
+    return _ordering_key(arrived, arrived.message.stream)
+
+
+def _subject(arrived: ArrivedMessage, _document: object, _text: str) -> str:
+    return _ordering_key(arrived, arrived.message.sent_to)
+
+
+def _ordering_key(arrived: ArrivedMessage, other: str) -> str:
+    key = arrived.message.key
+    if key is None and arrived.event is not None:
+        key = arrived.event.extensions.get("partitionkey")
+    return _fitted(other if key is None else key, keys.ordering_key)
+
+
+def _dedup_key(arrived: ArrivedMessage, _document: object, _text: str) -> str | None:
+    """Where the broker has positions, these are enough."""
+    if arrived.message.position is not None:
+        return None
+    id_ = _id_of(arrived)
+    return None if id_ is None else _fitted(id_, keys.dedup_key)
+
+
+def _id_of(arrived: ArrivedMessage) -> str | None:
+    """What tells a message from others where the broker has no positions."""
+    message, event = arrived.message, arrived.event
+    if message.id:
+        return message.id
+    if event is None:
+        return None
+    # Unique for its source only, unless it is a uuid.
+    return event.id if _uuid(event.id) is not None else f"{event.source} {event.id}"
+
+
+def _fitted(text: str, fit: keys.Fit) -> str:
+    """A key as a column can have it: what has a NUL is a hash, as what is too long."""
+    return fit(text) if "\0" not in text else hashlib.sha256(text.encode()).hexdigest()
+
+
+def _version(text: str | None) -> int:
+    """Of its payload's schema; what is none is as if nothing was said."""
+    if text is None or not text.isascii() or not text.isdecimal() or len(text) > _VERSION_DIGITS:
+        return 1
+    return int(text) if checks.count(int(text)) is None else 1
+
+
+def _correlation(text: str | None) -> str | None:
+    return None if text is None else keys.dedup_key(text)
+
+
+def _uuid(text: str | None) -> UUID | None:
+    if text is None or len(text) != _UUID_LENGTH:
+        return None
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _traceparent(arrived: ArrivedMessage) -> str | None:
+    found = keys.traceparent(arrived.message.headers)
+    if found is None and arrived.event is not None:
+        found = keys.traceparent(arrived.event.extensions)
+    return found
+
+
+def _occurred_at(arrived: ArrivedMessage) -> datetime | None:
+    """When it happened, or else when it was sent, if a column can have that."""
+    event, sent_at = arrived.event, arrived.message.sent_at
+    found = None if event is None else event.time
+    if found is None and sent_at is not None:
+        try:
+            found = datetime.fromtimestamp(sent_at, UTC)
+        except (ValueError, OverflowError, OSError):
+            return None
+    return found if found is not None and checks.time(found) is None else None

@@ -1,0 +1,164 @@
+"""Stores a page of messages: made to events, written, halved where the database refuses one.
+
+Promises that nothing of a page whose topic is paused is stored; that what the database refuses is a
+dead letter, and its neighbours are stored; that messages of one stream are stored in order, and
+that whatever comes after an error is stored again or passed over, never left out. Known limit: a
+page is in memory as a whole, and once more as events.
+*See:* `compiled.py`, `streams.py`; `reading.py`, which acknowledges.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from time import monotonic
+
+from anyio.lowlevel import checkpoint
+
+from inboxd.brokers.contract import IncomingMessage
+from inboxd.engine.controls import Controls
+from inboxd.errors import LeaseLost
+from inboxd.inbound.event_maker import broken_instead
+from inboxd.inbound.messages.compiled import CompiledMessageSource
+from inboxd.inbound.messages.streams import OpenedStreams
+from inboxd.model.message import ReceivedMessage
+from inboxd.store import topics
+from inboxd.store.connections import is_passing, is_refusal
+from inboxd.store.pools import Pool, borrow
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.messages import SourceMetrics
+
+_log = get_logger(__name__)
+
+# What is decoded before others have their turn on the loop: bytes, with those of a message itself.
+_TURN = 256 * 1024
+_MESSAGE = 1024
+
+
+class TopicsPaused(Exception):
+    """Events of a page would go to topics that are paused."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__(names)
+        self.names = names
+
+
+class PageStoring:
+    """How pages of one consumer are stored."""
+
+    def __init__(
+        self,
+        source: CompiledMessageSource,
+        streams: OpenedStreams,
+        pool: Pool,
+        sql: Statements,
+        controls: Controls,
+        metrics: SourceMetrics,
+    ) -> None:
+        """Store what is new of these streams."""
+        self._source = source
+        self._streams = streams
+        self._pool = pool
+        self._sql = sql
+        self._controls = controls
+        self._metrics = metrics
+
+    async def store(self, page: Sequence[IncomingMessage]) -> None:
+        """Store all of it; then it is durable.
+
+        Raises TopicsPaused, and then nothing is stored; LeaseLost; what the database raises.
+        """
+        messages = await self._made(page)
+        await self._check_topics(messages)
+        for portion in _portions(messages, self._source.settings.page_bytes):
+            await self._store_each(portion)
+
+    async def _made(self, page: Sequence[IncomingMessage]) -> list[ReceivedMessage]:
+        found, weight = [], 0
+        for message in page:
+            found.append(self._source.received(message))
+            weight += len(message.body) + _MESSAGE
+            if weight > _TURN:
+                weight = 0
+                await checkpoint()
+        return found
+
+    async def _check_topics(self, messages: Sequence[ReceivedMessage]) -> None:
+        """Raise TopicsPaused. Those that the settings name were asked for before."""
+        paused = self._controls.named("topic")
+        if not paused or self._source.settings.topics:
+            return
+        types = {event.type for message in messages for event in message.events}
+        async with borrow(self._pool) as connection:
+            meant = await topics.of_types(connection, self._sql, sorted(types))
+        if found := meant.intersection(paused):
+            raise TopicsPaused(frozenset(found))
+
+    async def _store_each(self, messages: Sequence[ReceivedMessage]) -> None:
+        """Store them; halved until what spoils them is alone."""
+        parts = [messages]
+        while parts:
+            part = parts.pop()
+            try:
+                await self._store(part)
+            except LeaseLost:
+                await self._leave_taken()
+                parts.append(part)
+            except Exception as error:
+                if is_passing(error):
+                    raise
+                if len(part) > 1:
+                    middle = len(part) // 2
+                    parts += [part[middle:], part[:middle]]
+                else:
+                    parts.append([self._instead(part[0], error)])
+
+    async def _store(self, part: Sequence[ReceivedMessage]) -> None:
+        started = monotonic()
+        done = await self._streams.store(part)
+        self._metrics.stored(monotonic() - started)
+        written, duplicates, contradictions, broken = done.events
+        self._metrics.events(
+            written=written,
+            duplicate=duplicates,
+            contradiction=contradictions,
+            broken=broken,
+            passed_over=done.passed_over,
+        )
+
+    async def _leave_taken(self) -> None:
+        """Leave to others what they have opened, where their group divides the streams.
+
+        Raises LeaseLost or StreamReset.
+        """
+        if not await self._streams.watch():
+            raise LeaseLost(f"another worker reads the source {self._source.name!r} by now")
+
+    def _instead(self, message: ReceivedMessage, error: Exception) -> ReceivedMessage:
+        """A dead letter for what the database refuses. Raises the error if that is one already."""
+        reason = f"the database refuses it: {type(error).__name__}"
+        is_one = all(event.broken == reason for event in message.events)
+        if is_one or not is_refusal(error):
+            raise error
+        _log.error(
+            "a message is a dead letter",
+            source=self._source.name,
+            stream=message.stream,
+            position=message.position,
+            error=type(error).__name__,
+        )
+        events = broken_instead(self._source.name, message.body, message.events, reason)
+        return replace(message, events=events, correlation_id=None, occurred_at=None)
+
+
+def _portions(
+    messages: Sequence[ReceivedMessage], most: int
+) -> Iterator[Sequence[ReceivedMessage]]:
+    """Cut so that each has at most so many bytes of bodies, a last one more."""
+    begin, weight = 0, 0
+    for end, message in enumerate(messages, 1):
+        weight += len(message.body)
+        if weight >= most:
+            yield messages[begin:end]
+            begin, weight = end, 0
+    if begin < len(messages):
+        yield messages[begin:]

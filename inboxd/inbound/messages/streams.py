@@ -1,0 +1,142 @@
+"""The streams that one consumer reads, as this worker has opened them.
+
+Owns what is stored of each by now, and so which messages are new. Promises that a message is stored
+once, whatever the broker hands over again, also in one page; that a stream which another reader has
+opened, or an operator has reset, is not stored of any more, and that this is an error unless the
+broker divides the streams; and that opening one waits for what is being stored.
+Known limit: where a broker has no positions, each message is new.
+*See:* `inboxd/store/stream_positions.py`; `reading.py`, which makes one for each consumer.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+import anyio
+
+from inboxd.brokers.contract import IncomingMessage, StreamPosition
+from inboxd.errors import LeaseLost
+from inboxd.model.message import ReceivedMessage
+from inboxd.store import stream_positions as store
+from inboxd.store.pools import Pool, borrow
+from inboxd.store.statements import Statements
+from inboxd.store.stream_positions import Begins, OpenedStream, PageStored
+
+# Seconds for which a consumer may hand over messages of a stream that another worker has opened: by
+# then its group has told it, too.
+_PATIENCE = 30.0
+
+
+class StreamReset(Exception):
+    """An operator has reset a stream: it is to be opened again."""
+
+
+class StoredPart(NamedTuple):
+    """What became of messages; passed_over: events of those that are not new."""
+
+    events: PageStored
+    passed_over: int
+
+
+class OpenedStreams:
+    """Those of one consumer; `stored` is what the consumer asks."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        sql: Statements,
+        source: str,
+        begin: Begins,
+        worker: UUID,
+        *,
+        grouped: bool,
+    ) -> None:
+        """Nothing is open yet. begin: where streams begin of which nothing is stored.
+
+        grouped: the broker divides the streams among those that read.
+        """
+        self._pool = pool
+        self._sql = sql
+        self._source = source
+        self._begin: Begins = begin
+        self._worker = worker
+        self._grouped = grouped
+        self._opened: dict[str, OpenedStream] = {}
+        # Those that others have opened since, and since when that is known here.
+        self._taken: dict[str, float] = {}
+        # A page that is being stored has the fences of its streams.
+        self._storing = anyio.Lock()
+
+    async def stored(self, stream: str, end: StreamPosition | None = None) -> StreamPosition | None:
+        """Open a stream; up to where it is stored (`contract.Stored`)."""
+        async with self._storing, borrow(self._pool) as connection:
+            given = (connection, self._sql, self._source)
+            opened = await store.open_stream(*given, stream, self._worker)
+            newest = (opened.begins or self._begin) == "newest"
+            if opened.position is None and newest and end is not None:
+                await store.begin(*given, opened, end.position, end.identity)
+        self._taken.pop(stream, None)
+        self._opened[stream] = opened
+        if opened.position is None:
+            return None
+        return StreamPosition(opened.position, opened.identity)
+
+    async def store(self, messages: Sequence[ReceivedMessage]) -> "StoredPart":
+        """Store those of them that are new. Raises LeaseLost, and what the database refuses."""
+        async with self._storing:
+            new = self._new(messages)
+            given, kept = (sum(len(each.events) for each in some) for some in (messages, new))
+            passed_over = given - kept
+            if not new:
+                return StoredPart(PageStored(0, 0, 0, 0), passed_over)
+            opened = [self._opened[name] for name in dict.fromkeys(each.stream for each in new)]
+            async with borrow(self._pool) as connection:
+                written = await store.store(connection, self._sql, self._source, new, opened)
+            return StoredPart(written, passed_over)
+
+    async def open_all(self, messages: Sequence[IncomingMessage]) -> None:
+        """Open what the consumer did not ask for: its broker has no positions. Raises LeaseLost."""
+        for name in dict.fromkeys(each.stream for each in messages):
+            since = self._taken.get(name)
+            if since is not None and time.monotonic() - since > _PATIENCE:
+                raise LeaseLost(f"the stream {name!r} is read by another worker, and still comes")
+            if since is None and name not in self._opened:
+                await self.stored(name)
+
+    async def watch(self) -> bool:
+        """Look whether all are this worker's still; those that others have opened are left to them.
+
+        Whether there were any. Raises StreamReset; and LeaseLost where one worker reads all: what
+        it would leave is acknowledged as what is stored, and a broker without positions forgets it.
+        """
+        async with self._storing, borrow(self._pool) as connection:
+            opened = [*self._opened.values()]
+            moved = await store.moved(connection, self._sql, self._source, opened)
+        for stream, reader in moved.items():
+            del self._opened[stream]
+            if reader is None:
+                raise StreamReset(stream)
+            self._taken[stream] = time.monotonic()
+        if moved and not self._grouped:
+            raise LeaseLost(f"another worker reads the source {self._source!r} by now")
+        return bool(moved)
+
+    def _new(self, messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
+        """Those that are not stored yet, of streams that are this worker's still.
+
+        A group that divides its streams anew hands over again what was received and is not stored:
+        then it is twice in a page.
+        """
+        through = {name: opened.position for name, opened in self._opened.items()}
+        found = []
+        for message in messages:
+            stream, position = message.stream, message.position
+            if stream not in through:
+                continue
+            if position is not None:
+                if (last := through[stream]) is not None and position <= last:
+                    continue
+                through[stream] = position
+            found.append(message)
+        return found

@@ -1,0 +1,20 @@
+"""Whether this installation can read the sources of messages that the settings name.
+
+Promises that a missing extra is one clear problem, at the start and for `inboxd check`.
+*See:* `registry/plugins.py`, before it; `inboxd/brokers/kinds.py`.
+"""
+
+from inboxd.brokers import kinds
+from inboxd.registry.problems import noted
+from inboxd.settings import Settings
+
+
+def check_message_sources(settings: Settings, problems: list[str]) -> None:
+    """Add what is missing to `problems`; a broker that is relayed to was looked at with that."""
+    relayed = {relay.broker for relay in settings.relays.values()}
+    for name, source in settings.inbound.messages.items():
+        known = settings.knows("inbound", "messages", name)
+        broker = source.broker not in relayed and source.broker in settings.brokers
+        if known and broker and settings.knows("brokers", source.broker):
+            with noted(problems, f"[inbound.messages.{name}]"):
+                kinds.consumer_of(settings.brokers[source.broker].kind)

@@ -1,0 +1,106 @@
+"""The relays of the settings, as topics whose events are published.
+
+Owns how `[relays]` becomes topics, handlers and breakers: each relay has a sequential topic of its
+name, and each broker that a relay publishes to a breaker, `broker.NAME`. Promises that a missing
+extra, an unknown kind of broker, and a plugin that has the same topic are one clear problem each.
+*See:* `registry/plugins.py`, before it; `events/relays/`, which publishes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, NoReturn
+
+from pydantic import TypeAdapter
+
+from inboxd.api.records import EventHandler
+from inboxd.api.resources import NO_NEEDS
+from inboxd.api.topics import TopicDeclaration, checked
+from inboxd.brokers import kinds
+from inboxd.errors import UsageError
+from inboxd.registry.problems import noted
+from inboxd.registry.registry import Registry
+from inboxd.resilience.rules import BreakerRules
+from inboxd.settings import Relay, Settings
+
+_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
+# A call is a whole page, and a broker that is away says nothing of single messages.
+_RULES = BreakerRules(
+    failure_ratio=None,
+    consecutive_failures=3,
+    first_break=timedelta(seconds=1),
+    longest_break=timedelta(seconds=30),
+    probes=1,
+)
+
+
+def breaker_of(broker: str) -> str:
+    """The name of a broker's breaker."""
+    return f"broker.{broker}"
+
+
+def with_relays(registry: Registry, settings: Settings, problems: list[str]) -> Registry:
+    """The registry with the topics and handlers of the relays; what is wrong goes to `problems`."""
+    relays = {n: each for n, each in settings.relays.items() if settings.knows("relays", n)}
+    if not relays:
+        return registry
+    topics, declared = [*registry.topics.values()], [*registry.declared_topics]
+    events = dict(registry.events)
+    breakers = dict(registry.breakers)
+    for name, relay in relays.items():
+        with noted(problems, f"[relays.{name}]"):
+            _check(registry, name)
+            if relay.broker in settings.brokers and settings.knows("brokers", relay.broker):
+                kinds.publisher_of(settings.brokers[relay.broker].kind)
+            topic = _topic(name, relay)
+            topics.append(checked(topic))
+            declared.append(topic)
+            breakers.setdefault(breaker_of(relay.broker), _RULES)
+            for handler in _handlers(name, relay):
+                events[handler.type] = (*events.get(handler.type, ()), handler)
+    with_topics = replace(registry, declared_topics=tuple(declared), breakers=breakers)
+    return with_topics.changed(events, registry.commands, topics)
+
+
+def _check(registry: Registry, name: str) -> None:
+    """Refuse a topic that a plugin has."""
+    if name in registry.topics:
+        source = registry.topics[name].source
+        raise UsageError(f"{source} declares a topic of this name: give the relay another one.")
+    for topic, type_ in registry.in_topics:
+        if topic == name:
+            handler = registry.in_topics[topic, type_][0].name
+            raise UsageError(
+                f"{handler} handles events of a topic of this name: give the relay another one."
+            )
+
+
+def _topic(name: str, relay: Relay) -> TopicDeclaration:
+    said: Mapping[str, Any] = {"mode": "sequential", "on_failure": relay.on_failure}
+    return TopicDeclaration(name, f"relay {name}", said, relay=True)
+
+
+def _handlers(name: str, relay: Relay) -> Iterator[EventHandler]:
+    for type_ in relay.types:
+        yield EventHandler(
+            plugin="inboxd",
+            type=type_,
+            name=f"relay {name}",
+            func=_publish,
+            adapter=_ANYTHING,
+            schema_version=1,
+            timeout=None,
+            retry=None,
+            executor="loop",
+            upcasters={},
+            middleware=(),
+            needs=NO_NEEDS,
+            breaker=breaker_of(relay.broker),
+            topic=name,
+            relay=True,
+        )
+
+
+async def _publish(*_: object) -> NoReturn:
+    """What stands for the handler of a relay: events are published page by page instead."""
+    raise UsageError("events of a relay are published, not handled one by one.")

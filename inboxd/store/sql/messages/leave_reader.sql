@@ -1,0 +1,5 @@
+-- A worker leaves, and reads no source any more.
+-- parameters: $1 uuid worker
+-- returns: nothing
+-- locks: its rows
+DELETE FROM {schema}.message_readers WHERE worker_id = $1::uuid

@@ -1,0 +1,7 @@
+-- The streams of sources of messages, and up to where each is stored.
+-- parameters: $1 integer limit
+-- returns: source, stream, position (null: nothing is stored, or its broker has none), begins (null: as the settings say),
+--          identity, opened_at, stored_at, reader (uuid of the worker that opened it; null: it was reset since)
+-- locks: nothing
+SELECT source, stream, position, begins, identity, opened_at, stored_at, reader
+  FROM {schema}.stream_positions ORDER BY source, stream LIMIT $1

@@ -1,0 +1,171 @@
+"""The stream_positions table: up to where each stream of a source of messages is stored.
+
+Owns its statements, and the writing of a page of messages. Promises that a page is one statement in
+one transaction, with the positions of its streams, durable when `store` returns; that of several
+readers of a stream only the one that opened it last can store anything, however long an earlier one
+was stopped; that nothing is stored of a stream that an operator has reset since it was opened.
+Known limit: where a broker has no positions, what comes twice is known by dedup keys alone.
+*See:* `inbound/messages/streams.py`, before it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple, TypedDict, cast
+from uuid import UUID
+
+import asyncpg
+
+from inboxd.errors import LeaseLost
+from inboxd.model.message import ReceivedMessage
+from inboxd.store.arrays import columns, filled, sparse
+from inboxd.store.connections import Connection, one_row
+from inboxd.store.session import Session
+from inboxd.store.statements import Statements
+
+Begins = Literal["oldest", "newest"]
+
+_LEASE_LOST = "IB001"
+
+
+@dataclass(slots=True)
+class OpenedStream:
+    """A stream, as this reader has opened it, and up to where it is stored by now.
+
+    position: None if nothing of it is stored, or its broker has no positions. begins: where an
+    operator wants it begun; None: nobody said.
+    """
+
+    stream: str
+    position: int | None
+    identity: str
+    begins: Begins | None
+    fence: int
+
+
+class PageStored(NamedTuple):
+    """What became of a page's events; contradictions and broken ones are written, too."""
+
+    written: int
+    duplicates: int
+    contradictions: int
+    broken: int
+
+
+async def open_stream(
+    connection: Connection, sql: Statements, source: str, stream: str, worker: UUID
+) -> OpenedStream:
+    """Open it for this worker, in place of whoever reads it."""
+    row = await one_row(connection, sql["open_stream"], source, stream, worker)
+    return OpenedStream(stream, *row)
+
+
+async def begin(
+    connection: Connection,
+    sql: Statements,
+    source: str,
+    opened: OpenedStream,
+    position: int,
+    identity: str,
+) -> None:
+    """Begin it behind a position, which then counts as stored. Raises LeaseLost."""
+    given = (source, opened.stream, opened.fence, position, identity)
+    if await connection.fetchval(sql["begin_stream"], *given) is None:
+        raise _lost(source)
+    opened.position, opened.identity, opened.begins = position, identity, None
+
+
+async def moved(
+    connection: Connection, sql: Statements, source: str, opened: Sequence[OpenedStream]
+) -> dict[str, UUID | None]:
+    """Those of the streams that are not this reader's any more, with who has opened them since.
+
+    None: an operator has reset it.
+    """
+    rows = await connection.fetch(sql["moved_streams"], source, *columns(opened, "stream", "fence"))
+    return {row["stream"]: row["reader"] for row in rows}
+
+
+class StreamRow(TypedDict):
+    """A stream as operators see it; reader: the worker that has opened it."""
+
+    source: str
+    stream: str
+    position: int | None
+    begins: Begins | None
+    identity: str
+    opened_at: datetime | None
+    stored_at: datetime | None
+    reader: UUID | None
+
+
+async def listed(session: Session, limit: int = 1000) -> list[StreamRow]:
+    """All of them, by source and name."""
+    return cast("list[StreamRow]", await session.fetch("list_streams", limit))
+
+
+async def reset(
+    session: Session, source: str, stream: str, *, position: int | None, begins: Begins | None
+) -> bool:
+    """Let it be read from behind a position, or from where it begins; whether there is one."""
+    given = (source, stream, position, begins)
+    return await session.fetchval("reset_stream", *given) is not None
+
+
+async def store(
+    connection: Connection,
+    sql: Statements,
+    source: str,
+    messages: Sequence[ReceivedMessage],
+    opened: Sequence[OpenedStream],
+) -> PageStored:
+    """Store them, and their positions in the streams, which are theirs. Outside of any transaction.
+
+    Messages of one stream in order, each behind what is stored. All or nothing: raises LeaseLost,
+    and what the database refuses, of any of them.
+    """
+    last = {each.stream: each for each in messages}
+    streams = sorted(opened, key=lambda each: each.stream)
+    newest = [last[each.stream] for each in streams]
+    _tell_apart(messages)
+    owners = [message for message in messages for _ in message.events]
+    events = [event for message in messages for event in message.events]
+    try:
+        row = await one_row(
+            connection,
+            sql["store_messages"],
+            source,
+            *columns(streams, "stream", "fence", "position"),
+            *columns(newest, "position", "identity"),
+            *columns(events, "event_id", "type", "payload"),
+            *sparse(events, "topic", "ordering_key", "dedup_key", "tenant"),
+            *sparse(events, "entity_type", "entity_id", "headers", "traceparent"),
+            *sparse(owners, "correlation_id", "causation_id", "occurred_at"),
+            filled([each.schema_version for each in owners], 1),
+            *sparse(owners, "other_id"),
+            *sparse(events, "broken"),
+        )
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == _LEASE_LOST:
+            raise _lost(source) from error
+        raise
+    for each, message in zip(streams, newest, strict=True):
+        if message.position is not None:
+            each.position = message.position
+        each.identity, each.begins = message.identity, None
+    return PageStored(*row)
+
+
+def _tell_apart(messages: Sequence[ReceivedMessage]) -> None:
+    """Of two of a page whose senders gave them one id, the later one has the other."""
+    seen: set[UUID] = set()
+    for message in messages:
+        if message.other_id is not None:
+            if message.events[0].event_id in seen:
+                for event in message.events:
+                    event.event_id = message.other_id
+            seen.add(message.events[0].event_id)
+
+
+def _lost(source: str) -> LeaseLost:
+    return LeaseLost(f"another worker reads the source {source!r} by now, or an operator reset it")

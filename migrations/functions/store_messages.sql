@@ -1,0 +1,72 @@
+-- Store a page of messages of one source: their events, and up to where their streams are stored. All, or nothing.
+--
+-- One array a column: first those of streams, then those of events, in the order of their messages. It raises (IB001)
+-- when a stream has another fence, or is stored up to elsewhere, than its reader knows: so of two readers one stores
+-- nothing, however late it comes. The streams' rows are locked until the end, so whoever opens one of them meanwhile
+-- reads what is stored then.
+--
+-- An id that a sender gave, and an unsettled event has, makes no two messages one: what is new here has its other id.
+--
+-- What is broken is a dead letter at once, whatever its topic: written as any other, so that its dedup key counts, and
+-- failed before anybody can see it. What was there already was written by an earlier statement, and may have been
+-- replayed.
+--
+-- A message is acknowledged after the commit: synchronous_commit is raised for this transaction where it is weak, and
+-- never lowered.
+-- called by: the daemon
+-- roles: worker
+-- locks: the streams' rows; as write_events
+CREATE OR REPLACE FUNCTION {schema}.store_messages(
+    of_source text, streams text[], fences bigint[], befores bigint[], positions bigint[], identities text[],
+    given_ids uuid[], types text[], payloads jsonb[], topics text[], ordering_keys text[], dedup_keys text[],
+    tenants text[], entity_types text[], entity_ids text[], headers jsonb[], traceparents text[],
+    correlation_ids text[], causation_ids uuid[], occurred_ats timestamptz[], schema_versions integer[],
+    other_ids uuid[], reasons text[],
+    OUT written bigint, OUT duplicates bigint, OUT contradictions bigint, OUT broken bigint
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = on AS $$
+#variable_conflict use_column
+BEGIN
+    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    FOR n IN 1 .. cardinality(streams) LOOP
+        UPDATE {schema}.stream_positions
+           SET position = coalesce(positions[n], position), identity = identities[n], begins = NULL,
+               stored_at = clock_timestamp()
+         WHERE source = of_source AND stream = streams[n] AND fence = fences[n]
+           AND position IS NOT DISTINCT FROM befores[n];
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'lease lost: the stream % of the source % is not this reader''s any more',
+                quote_literal(streams[n]), quote_literal(of_source) USING ERRCODE = 'IB001';
+        END IF;
+    END LOOP;
+    IF other_ids IS NOT NULL THEN
+        given_ids := ARRAY(
+            SELECT CASE WHEN u.other IS NOT NULL
+                         AND EXISTS (SELECT FROM {schema}.events e WHERE e.event_id BETWEEN u.given AND u.given)
+                        THEN u.other ELSE u.given END
+              FROM unnest(given_ids, other_ids) WITH ORDINALITY AS u(given, other, n) ORDER BY u.n);
+    END IF;
+    SELECT count(*) FILTER (WHERE NOT w.duplicate), count(*) FILTER (WHERE w.duplicate),
+           count(*) FILTER (WHERE w.conflict AND NOT w.duplicate)
+      INTO written, duplicates, contradictions
+      FROM {schema}.write_events(
+               types, payloads, topics, given_ids, schema_versions,
+               sources => array_fill(of_source, ARRAY[cardinality(types)]), tenants => tenants,
+               entity_types => entity_types, entity_ids => entity_ids, headers => headers,
+               correlation_ids => correlation_ids, causation_ids => causation_ids, traceparents => traceparents,
+               occurred_ats => occurred_ats, ordering_keys => ordering_keys, dedup_keys => dedup_keys) AS w;
+    broken := 0;
+    IF reasons IS NOT NULL THEN
+        UPDATE {schema}.events e
+           SET status = 'failed', fingerprint = 'broken:' || e.type, updated_at = clock_timestamp(),
+               errors = jsonb_build_array(jsonb_build_object('at', clock_timestamp(), 'error', b.reason))
+          FROM (SELECT u.id, min(u.reason) AS reason
+                  FROM unnest(given_ids, reasons) AS u(id, reason) WHERE u.reason IS NOT NULL GROUP BY u.id) AS b
+         WHERE e.event_id BETWEEN b.id AND b.id AND e.created_at >= statement_timestamp()
+           AND e.status IN ('pending', 'waiting');
+        GET DIAGNOSTICS broken = ROW_COUNT;
+    END IF;
+END
+$$;

@@ -1,0 +1,124 @@
+"""What tests consume, and an inbox that stores it as the engine does: messages with positions."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from inboxd.brokers.contract import Consumer, IncomingMessage, StreamPosition
+from inboxd.brokers.nats import open_consumer
+from inboxd.errors import StreamLost
+from inboxd.settings import Broker, MessageSource
+from tests.brokers.nats.conftest import Stream
+
+DURABLE = "inboxd-orders"
+"""What the source's consumer is called by the server."""
+REMEDY = "Say where to go on: inboxd messages reset orders {} --to oldest|newest|POSITION."
+
+_WITHIN = 10.0
+
+
+class StoredMessages:
+    """An inbox of one stream: what is at or before its position is passed over."""
+
+    def __init__(self, *, newest: bool = False) -> None:
+        """Nothing is stored. newest: it begins with what comes from then on."""
+        self._newest = newest
+        self.position: StreamPosition | None = None
+        self.messages: list[IncomingMessage] = []
+        self.passed_over = 0
+
+    async def __call__(
+        self, stream: str, end: StreamPosition | None = None
+    ) -> StreamPosition | None:
+        """Up to where it was stored."""
+        assert stream
+        if self.position is None and self._newest:
+            self.position = end
+        return self.position
+
+    def store(self, messages: Sequence[IncomingMessage]) -> None:
+        """What one transaction does."""
+        for message in messages:
+            assert message.position is not None
+            if self.position is not None and message.position <= self.position.position:
+                self.passed_over += 1
+                continue
+            self.messages.append(message)
+            self.position = StreamPosition(message.position, message.identity)
+
+    @property
+    def numbers(self) -> list[int]:
+        """Those that are the bodies, in the order of their storing."""
+        return [int(message.body) for message in self.messages]
+
+
+@asynccontextmanager
+async def consumer_at(
+    broker: Broker, settings: MessageSource, stored: StoredMessages
+) -> AsyncIterator[Consumer]:
+    """A consumer that is closed at the end."""
+    consumer = await open_consumer("main", broker, "orders", settings, stored)
+    try:
+        yield consumer
+    finally:
+        await consumer.close()
+
+
+async def take(consumer: Consumer, count: int) -> list[IncomingMessage]:
+    """So many messages, received and not acknowledged."""
+    found: list[IncomingMessage] = []
+    while len(found) < count:
+        page = await consumer.receive(count - len(found), _WITHIN)
+        assert page, f"only {len(found)} of {count} came"
+        found += page
+    return found
+
+
+async def store(consumer: Consumer, stored: StoredMessages, count: int) -> None:
+    """Take so many, store and acknowledge them."""
+    page = await take(consumer, count)
+    stored.store(page)
+    await consumer.acknowledge(page)
+
+
+async def receive_until_it_fails(consumer: Consumer, stored: StoredMessages | None = None) -> None:
+    """Receive, and store if somebody does, until an error ends that."""
+    with anyio.fail_after(_WITHIN):
+        while True:
+            page = await consumer.receive(10, 0.2)
+            if stored is not None:
+                stored.store(page)
+
+
+def follows(stream: Stream, *subjects: str, **more: object) -> MessageSource:
+    """The settings of a source of it. subjects: below its prefix."""
+    return MessageSource.model_validate(
+        {
+            "nats_stream": stream.name,
+            "nats_subjects": [f"{stream.prefix}.{subject}" for subject in subjects],
+            **more,
+        }
+    )
+
+
+async def stored_of(broker: Broker, settings: MessageSource, count: int) -> StoredMessages:
+    """What an inbox has that stored so many."""
+    stored = StoredMessages()
+    async with consumer_at(broker, settings, stored) as consumer:
+        await store(consumer, stored, count)
+    return stored
+
+
+async def lost_by(broker: Broker, settings: MessageSource, stored: StoredMessages) -> str:
+    """Why it cannot be gone on with; and nothing is changed by the question."""
+    said = []
+    for _ in range(2):
+        with pytest.raises(StreamLost) as told:
+            async with consumer_at(broker, settings, stored):
+                pass
+        said.append(str(told.value))
+    assert said[0] == said[1]
+    assert said[0].endswith(REMEDY.format(settings.nats_stream))
+    return said[0]

@@ -1,0 +1,286 @@
+"""A consumer of a JetStream stream: what it reads, from where, in which order, and how much."""
+
+import time
+
+import anyio
+import pytest
+from nats.js import JetStreamContext
+
+from inboxd.brokers import cloud_events
+from inboxd.brokers.nats import consumer as module
+from inboxd.brokers.nats import opening
+from inboxd.errors import BrokerUnavailable
+from inboxd.settings import Broker, MessageSource
+from tests.brokers.nats.conftest import Stream, broker_at, make_stream
+from tests.brokers.nats.following import (
+    DURABLE,
+    StoredMessages,
+    consumer_at,
+    follows,
+    receive_until_it_fails,
+    store,
+    take,
+)
+from tests.brokers.nats.publishing import Told, a_message, publisher_at
+from tests.support import eventually
+from tests.support.nats import NatsServer, nats_client, nats_server
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_messages_come_in_order_and_from_behind_what_is_stored(
+    broker: Broker, stream: Stream
+) -> None:
+    await stream.fill(10)
+    settings, stored = follows(stream), StoredMessages()
+    async with consumer_at(broker, settings, stored) as consumer:
+        await store(consumer, stored, 4)
+        await take(consumer, 3)  # and they are lost with their worker
+    async with consumer_at(broker, settings, stored) as consumer:
+        await store(consumer, stored, 6)
+        assert await consumer.receive(10, 0.05) == []
+    assert stored.numbers == list(range(1, 11))
+    assert stored.passed_over == 0
+
+
+async def test_a_message_has_what_the_broker_knows_of_it(broker: Broker, stream: Stream) -> None:
+    headers = {"Nats-Msg-Id": "an id", "Content-Type": "text/plain", "X-A": "1: ä"}
+    await stream.js.publish(f"{stream.prefix}.a", b"body", headers=headers)
+    await stream.js.publish(f"{stream.prefix}.b", b"")
+    async with consumer_at(broker, follows(stream), StoredMessages()) as consumer:
+        first, second = await take(consumer, 2)
+    assert (first.stream, first.position, first.body) == (stream.name, 1, b"body")
+    assert (first.sent_to, first.id, first.key) == (f"{stream.prefix}.a", "an id", None)
+    assert first.headers == {"nats-msg-id": "an id", "content-type": "text/plain", "x-a": "1: ä"}
+    assert first.content_type == "text/plain"
+    assert first.sent_at is not None
+    assert 0 < time.time() - first.sent_at < 60
+    assert (second.sent_to, second.headers, second.content_type, second.id) == (
+        f"{stream.prefix}.b",
+        {},
+        None,
+        None,
+    )
+
+
+async def test_a_header_that_is_no_utf_8_is_latin_1(broker: Broker, stream: Stream) -> None:
+    client = stream.js._nc
+    head = b"NATS/1.0\r\nA: \xe4\r\nB: \xc3\xa4\r\n\r\n"
+    await client._send_command(
+        b"HPUB %b.a %d %d\r\n%b\r\n" % (stream.prefix.encode(), len(head), len(head), head)
+    )
+    await client.flush()
+    async with consumer_at(broker, follows(stream), StoredMessages()) as consumer:
+        (message,) = await take(consumer, 1)
+    assert message.headers == {"a": "ä", "b": "ä"}
+
+
+async def test_a_cloud_event_is_the_same_when_it_comes_back(broker: Broker, stream: Stream) -> None:
+    given = {"source": '/bets "ä" 100%', "subject": "\\Größe", "traceparent": "00-ab-cd-01"}
+    async with publisher_at(broker) as publisher:
+        await publisher.publish([a_message(f"{stream.prefix}.a", attributes=given)], Told())
+    async with consumer_at(broker, follows(stream), StoredMessages()) as consumer:
+        (message,) = await take(consumer, 1)
+    event = cloud_events.read(message.headers, (cloud_events.NATS_PREFIX,))
+    assert event is not None
+    assert (event.source, event.subject) == (given["source"], given["subject"])
+    assert event.extensions == {"traceparent": given["traceparent"]}
+    assert event.datacontenttype == "application/json"
+
+
+async def test_a_filter_lets_pass_what_it_names(broker: Broker, stream: Stream) -> None:
+    for subject in ("a.1", "b", "a.2", "b", "a.3"):
+        await stream.js.publish(f"{stream.prefix}.{subject}", b"1")
+    settings = follows(stream, "a.*")
+    stored = StoredMessages()
+    async with consumer_at(broker, settings, stored) as consumer:
+        await store(consumer, stored, 2)
+    async with consumer_at(broker, settings, stored) as consumer:
+        await store(consumer, stored, 1)
+        assert await consumer.receive(10, 0.05) == []
+    assert [message.position for message in stored.messages] == [1, 3, 5]
+
+
+async def test_several_filters_need_a_newer_server(broker: Broker, stream: Stream) -> None:
+    settings = follows(stream, "a", "b")
+    with pytest.raises(BrokerUnavailable, match="knows only one subject of a stream"):
+        async with consumer_at(broker, settings, StoredMessages()):
+            pass
+
+
+async def test_a_stream_is_begun_with_what_comes_where_that_is_wanted(
+    broker: Broker, stream: Stream
+) -> None:
+    await stream.fill(3)
+    stored = StoredMessages(newest=True)
+    async with consumer_at(broker, follows(stream), stored) as consumer:
+        assert await consumer.receive(10, 0.05) == []
+        await stream.js.publish(f"{stream.prefix}.a", b"4")
+        await take(consumer, 1)  # and it is not stored
+    await stream.js.publish(f"{stream.prefix}.a", b"5")
+    async with consumer_at(broker, follows(stream), stored) as consumer:
+        await store(consumer, stored, 2)
+    assert stored.numbers == [4, 5]
+
+
+async def test_the_server_sends_no_more_than_the_prefetch(broker: Broker, stream: Stream) -> None:
+    await stream.fill(30)
+    settings = follows(stream, prefetch=10)
+    stored = StoredMessages()
+    async with consumer_at(broker, settings, stored) as consumer:
+        page = await take(consumer, 10)
+        assert await consumer.receive(10, 0.05) == []
+        assert (await stream.js.consumer_info(stream.name, DURABLE)).num_ack_pending == 10
+        assert await consumer.lag() == 20
+        stored.store(page)
+        await consumer.acknowledge(page)
+        await store(consumer, stored, 10)
+        await store(consumer, stored, 10)
+        assert await consumer.lag() == 0
+    assert stored.numbers == list(range(1, 31))
+
+
+async def test_messages_that_came_and_were_not_received_count_as_lag(
+    broker: Broker, stream: Stream
+) -> None:
+    await stream.fill(5)
+    async with consumer_at(broker, follows(stream), StoredMessages()) as consumer:
+        await take(consumer, 2)
+        assert await consumer.lag() == 3
+
+
+async def test_a_redelivery_while_the_first_one_is_stored_is_stored_once(
+    broker: Broker, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_ACK_WAIT_NANOSECONDS", 10**8)
+    await stream.fill(10)
+    stored = StoredMessages()
+    async with consumer_at(broker, follows(stream), stored) as consumer:
+        page = await take(consumer, 6)
+
+        async def redelivered() -> bool:  # all ten, before the slow commit is done
+            info = await stream.js.consumer_info(stream.name, DURABLE)
+            return bool(info.num_redelivered == 10 and info.delivered.consumer_seq >= 20)
+
+        await eventually(redelivered)
+        stored.store(page)
+        await consumer.acknowledge(page)
+        await store(consumer, stored, 4)
+        await stream.js.publish(f"{stream.prefix}.a", b"11")
+        await store(consumer, stored, 1)
+    assert stored.numbers == list(range(1, 12))
+    assert stored.passed_over == 0
+
+    async def all_acknowledged() -> bool:
+        info = await stream.js.consumer_info(stream.name, DURABLE)
+        return (info.num_ack_pending, info.ack_floor.stream_seq) == (0, 11)
+
+    await eventually(all_acknowledged)
+
+
+async def test_what_another_reader_had_comes_to_the_one_that_takes_over(
+    broker: Broker, stream: Stream
+) -> None:
+    await stream.fill(10)
+    settings, stored = follows(stream), StoredMessages()
+    async with consumer_at(broker, settings, stored) as older:
+        had = await take(older, 5)
+        async with consumer_at(broker, settings, stored) as newer:
+            with pytest.raises(BrokerUnavailable, match="another worker reads it now"):
+                await receive_until_it_fails(older)
+            with pytest.raises(BrokerUnavailable):
+                await older.acknowledge(had)
+            await store(newer, stored, 10)
+    assert stored.numbers == list(range(1, 11))
+
+
+async def test_a_server_that_says_nothing_is_unavailable(
+    server: NatsServer, broker: Broker, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_HEARTBEAT_SECONDS", 0.1)
+    async with consumer_at(broker, follows(stream), StoredMessages()) as consumer:
+        for _ in range(3):  # as long as it answers it may have nothing
+            assert await consumer.receive(10, 0.15) == []
+        with server.stopped(), pytest.raises(BrokerUnavailable, match="no sign of life within"):
+            await consumer.receive(10, 10)
+        with server.stopped(), anyio.fail_after(3):
+            await consumer.close()
+
+
+async def test_requests_are_renewed_before_they_end(
+    broker: Broker, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_REQUEST_SECONDS", 0.4)
+    monkeypatch.setattr(module, "_HEARTBEAT_SECONDS", 0.1)
+    stored = StoredMessages()
+    async with consumer_at(broker, follows(stream), stored) as consumer:
+        for _ in range(5):
+            assert await consumer.receive(10, 0.2) == []
+            await eventually(lambda: _is_waited_for(stream))
+        await stream.fill(3)
+        await store(consumer, stored, 3)
+    assert stored.numbers == [1, 2, 3]
+
+
+async def test_a_stream_that_is_not_there_is_named(broker: Broker, js: JetStreamContext) -> None:
+    with pytest.raises(BrokerUnavailable, match="there is no stream MISSING: make it"):
+        async with consumer_at(broker, MessageSource(nats_stream="MISSING"), StoredMessages()):
+            pass
+
+
+async def test_limits_that_remove_what_is_not_stored_yet_do_not_fill_memory(
+    broker: Broker, js: JetStreamContext
+) -> None:
+    stream = await make_stream(js, max_msgs=5)
+    await stream.fill(5)
+    async with consumer_at(broker, follows(stream, prefetch=4), StoredMessages()) as consumer:
+        await take(consumer, 4)
+        await stream.fill(20)  # for the server nothing is unacknowledged any more
+
+        async def no_more_is_asked_for() -> bool:
+            info = await js.consumer_info(stream.name, DURABLE)
+            return (info.num_ack_pending, info.num_waiting) == (0, 0)
+
+        await eventually(no_more_is_asked_for)
+        assert (await js.consumer_info(stream.name, DURABLE)).delivered.consumer_seq == 5
+
+
+async def test_what_the_user_may_not_do_is_said() -> None:
+    users = (
+        "authorization { users: [{ user: inbox, password: pw, permissions: { publish: { deny: "
+        '["$JS.API.CONSUMER.MSG.NEXT.>", "$JS.API.STREAM.INFO.THEIRS"] } } }, { user: admin, '
+        "password: pw }] }"
+    )
+    with nats_server(users) as server:
+        async with nats_client(server, user="admin", password="pw") as client:
+            await client.jetstream().add_stream(name="OURS", subjects=["ours.>"])
+        broker = broker_at(server.address, user="inbox", password="pw", connect_timeout="500ms")
+        with pytest.raises(BrokerUnavailable, match=r"permissions violation.*stream.info.theirs"):
+            async with consumer_at(broker, MessageSource(nats_stream="THEIRS"), StoredMessages()):
+                pass
+        settings = MessageSource(nats_stream="OURS")
+        async with consumer_at(broker, settings, StoredMessages()) as consumer:
+            with pytest.raises(BrokerUnavailable, match=r"violation.*: let the broker's user do"):
+                await receive_until_it_fails(consumer)
+
+
+async def test_an_acknowledgement_shows_in_the_consumer_of_the_source(
+    broker: Broker, js: JetStreamContext
+) -> None:
+    stream = await make_stream(js)
+    await stream.fill(5)
+    stored = StoredMessages()
+    settings = follows(stream, nats_durable="mine")
+    async with consumer_at(broker, settings, stored) as consumer:
+        await store(consumer, stored, 3)
+        await consumer.acknowledge([])
+
+    async def acknowledged() -> bool:
+        info = await js.consumer_info(stream.name, "mine-orders")
+        return bool(info.ack_floor.stream_seq == 3)
+
+    await eventually(acknowledged)
+
+
+async def _is_waited_for(stream: Stream) -> bool:
+    return bool((await stream.js.consumer_info(stream.name, DURABLE)).num_waiting == 1)

@@ -1,0 +1,250 @@
+"""A publisher to NATS JetStream: what arrives, what is confirmed, and what is refused, and why."""
+
+import anyio
+import pytest
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext
+
+from inboxd.brokers.contract import OutgoingMessage
+from inboxd.settings import Broker
+from tests.brokers.nats.conftest import Stream, broker_at, make_stream
+from tests.brokers.nats.publishing import Told, a_message, publisher_at, some_messages
+from tests.support.nats import nats_server
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_page_is_in_the_stream_in_its_order_when_all_of_it_is_confirmed(
+    broker: Broker, stream: Stream
+) -> None:
+    told = Told()
+    async with publisher_at(broker) as publisher:
+        page = some_messages(f"{stream.prefix}.a", 1000, body=b"x" * 200)
+        await publisher.publish(page, told)
+        assert told.confirmed == list(range(1000))
+        assert await stream.count() == 1000
+        subscription = await stream.js.subscribe(f"{stream.prefix}.a", ordered_consumer=True)
+        for message in page:
+            came = await subscription.next_msg()
+            assert came.headers is not None
+            assert came.headers["Nats-Msg-Id"] == message.id
+        await subscription.unsubscribe()
+
+
+async def test_a_message_has_its_headers_and_is_a_cloud_event(
+    broker: Broker, stream: Stream
+) -> None:
+    message = a_message(
+        f"{stream.prefix}.a",
+        body=b'{"a": 1}',
+        headers={"traceparent": "00-1-2-03", "lineage": "zwölf"},
+        attributes={"source": '/bets "ä" 100%'},
+    )
+    async with publisher_at(broker) as publisher:
+        await publisher.publish([message], Told())
+    came = await stream.js.get_msg(stream.name, 1)
+    assert came.data == b'{"a": 1}'
+    # nats-py reads headers that way of messages that it asks for, as those of an e-mail.
+    assert {name: str(value) for name, value in (came.headers or {}).items()} == {
+        "Nats-Msg-Id": message.id,
+        "content-type": "application/json",
+        "traceparent": "00-1-2-03",
+        "lineage": came.headers["lineage"] if came.headers else "",
+        "ce-specversion": "1.0",
+        "ce-id": "1",
+        "ce-source": "/bets%20%22%C3%A4%22%20100%25",
+        "ce-type": "t",
+    }
+
+
+async def test_a_repetition_is_confirmed_and_in_the_stream_once(
+    broker: Broker, stream: Stream
+) -> None:
+    page = some_messages(f"{stream.prefix}.a", 3)
+    async with publisher_at(broker) as publisher:
+        await publisher.publish(page, Told())
+        told = Told()
+        await publisher.publish(page, told)
+    assert told.confirmed == [0, 1, 2]
+    assert await stream.count() == 3
+
+
+async def test_a_subject_that_no_stream_takes_is_refused_and_the_rest_goes_on(
+    broker: Broker, stream: Stream
+) -> None:
+    page = some_messages(f"{stream.prefix}.a", 5)
+    page[2] = a_message("nobody.takes.this")
+    told = Told()
+    async with publisher_at(broker) as publisher:
+        await publisher.publish(page, told)
+        assert told.confirmed == [0, 1, 3, 4]
+        assert str(told.refused(2)) == (
+            "no stream takes the subject 'nobody.takes.this': make one that does, or correct `to` "
+            "of the relay."
+        )
+        assert not told.refused(2).for_good
+        await publisher.publish(page[:1], Told())  # and it is of use still
+
+
+async def test_a_full_stream_refuses_what_has_no_place_not_for_good(
+    broker: Broker, js: JetStreamContext
+) -> None:
+    stream = await make_stream(js, max_msgs=2, discard="new")
+    told = Told()
+    async with publisher_at(broker) as publisher:
+        await publisher.publish(some_messages(f"{stream.prefix}.a", 3), told)
+    assert told.confirmed == [0, 1]
+    assert str(told.refused(2)) == (
+        f"stream {stream.name} refuses the message: maximum messages exceeded."
+    )
+    assert not told.refused(2).for_good
+
+
+async def test_what_is_too_large_for_the_stream_is_refused_for_good(
+    broker: Broker, js: JetStreamContext
+) -> None:
+    stream = await make_stream(js, max_msg_size=1000)
+    told = Told()
+    async with publisher_at(broker) as publisher:
+        page = some_messages(f"{stream.prefix}.a", 2)
+        await publisher.publish([a_message(f"{stream.prefix}.a", 9, body=b"x" * 2000), *page], told)
+    assert told.confirmed == [1, 2]
+    assert str(told.refused(0)) == (
+        f"stream {stream.name} refuses the message: message size exceeds maximum allowed."
+    )
+    assert told.refused(0).for_good
+
+
+async def test_what_is_too_large_for_the_server_is_not_sent_and_refused_for_good(
+    broker: Broker, stream: Stream
+) -> None:
+    told = Told()
+    page = [
+        a_message(f"{stream.prefix}.a", 1, body=b"x" * 2**20),  # that much, but for its headers
+        a_message(f"{stream.prefix}.a", 2, body=b"x" * (2**20 - 1000)),
+    ]
+    async with publisher_at(broker) as publisher:
+        await publisher.publish(page, told)
+    assert told.confirmed == [1]
+    assert str(told.refused(0)).endswith(
+        "bytes with its headers, and the server takes 1048576: make it smaller, or raise "
+        "max_payload there."
+    )
+    assert told.refused(0).for_good
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "",
+        ".",
+        "a..b",
+        ".a",
+        "a.",
+        "a b",
+        "a\tb",
+        "a.*",
+        "a.>",
+        "*",
+        "a\r\nPUB b 0\r\n\r\n",
+        "$JS.API.STREAM.DELETE.X",
+        "_INBOX.a.1",
+        "\ud800",
+        "a" * 4000,
+    ],
+)
+async def test_a_subject_that_is_none_is_refused_for_good_and_the_rest_goes_on(
+    broker: Broker, stream: Stream, subject: str
+) -> None:
+    told = Told()
+    async with publisher_at(broker) as publisher:
+        await publisher.publish([a_message(subject), a_message(f"{stream.prefix}.a")], told)
+    assert told.confirmed == [1]
+    assert "is not a valid NATS subject" in str(told.refused(0))
+    assert told.refused(0).for_good
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"a b": "c"}, {"a:b": "c"}, {"": "c"}, {"ä": "c"}, {"a": "b\r\nNats-Rollup: all"}],
+)
+async def test_a_header_that_is_none_is_refused_for_good(
+    broker: Broker, stream: Stream, headers: dict[str, str]
+) -> None:
+    told = Told()
+    page = [a_message(f"{stream.prefix}.a", 1, headers=headers), a_message(f"{stream.prefix}.a", 2)]
+    async with publisher_at(broker) as publisher:
+        await publisher.publish(page, told)
+    assert told.confirmed == [1]
+    assert told.refused(0).for_good
+
+
+async def test_no_header_of_an_event_tells_the_server_what_to_do(
+    broker: Broker, js: JetStreamContext
+) -> None:
+    stream = await make_stream(js, allow_rollup_hdrs=True)
+    await stream.fill(3)
+    headers = {"Nats-Rollup": "all", "nats-msg-id": "1", "Content-Type": "a", "kept": "b"}
+    async with publisher_at(broker) as publisher:
+        await publisher.publish([a_message(f"{stream.prefix}.a", headers=headers)], Told())
+    assert await stream.count() == 4
+    came = await js.get_msg(stream.name, 4)
+    assert came.headers is not None
+    assert [name for name in came.headers if not name.startswith("ce-")] == [
+        "Nats-Msg-Id",
+        "content-type",
+        "kept",
+    ]
+
+
+async def test_a_content_type_that_is_none_is_refused_for_good(
+    broker: Broker, stream: Stream
+) -> None:
+    told = Told()
+    message = OutgoingMessage(
+        to=f"{stream.prefix}.a", key=None, id="1", body=b"", content_type="a\r\nNats-Rollup: all"
+    )
+    async with publisher_at(broker) as publisher:
+        await publisher.publish([message], told)
+    assert told.refused(0).for_good
+
+
+@pytest.mark.parametrize("answer", [b"thanks", b'{"ok": true}', b"7"])
+async def test_an_answer_of_somebody_else_is_no_confirmation(
+    broker: Broker, js: JetStreamContext, answer: bytes
+) -> None:
+    answered = anyio.Event()
+
+    async def respond(message: Msg) -> None:
+        await js._nc.publish(message.reply, answer)
+        await js._nc.flush()
+        answered.set()
+
+    subscription = await js._nc.subscribe("a.service", cb=respond)
+    await js._nc.flush()
+    told = Told()
+    async with publisher_at(broker) as publisher, anyio.create_task_group() as all_:
+        all_.start_soon(publisher.publish, [a_message("a.service")], told)
+        await answered.wait()
+        await publisher._connection.flush()  # what came before its answer was read
+        assert told.errors == {}
+        all_.cancel_scope.cancel()
+    await subscription.unsubscribe()
+
+
+async def test_what_the_user_may_not_publish_is_refused_and_the_rest_goes_on() -> None:
+    users = (
+        "authorization { users: [{ user: relay, password: pw, permissions: { publish: "
+        '["Mine.>", "$JS.API.>"] } }] }'
+    )
+    told = Told()
+    with nats_server(users) as server:
+        broker = broker_at(server.address, user="relay", password="pw")
+        async with publisher_at(broker) as publisher:
+            page = [a_message("Theirs.a"), a_message("Mine.a"), a_message("Theirs.a", 2)]
+            await publisher.publish(page, told)
+    assert str(told.refused(0)) == str(told.refused(2))
+    assert str(told.refused(0)) == (
+        'permissions violation for publish to "theirs.a": let the broker\'s user publish to it.'
+    )
+    assert "no stream" in str(told.refused(1))

@@ -1,0 +1,164 @@
+"""A publisher while NATS is away, or hangs: all at least once in the end, and nothing later."""
+
+from collections.abc import Iterator
+
+import anyio
+import pytest
+from nats.errors import NoRespondersError
+from nats.errors import TimeoutError as NatsTimeoutError
+
+from inboxd.brokers.contract import OutgoingMessage
+from inboxd.brokers.nats import open_publisher
+from inboxd.errors import BrokerUnavailable
+from inboxd.settings import Broker
+from tests.brokers.nats.conftest import Stream, broker_at
+from tests.brokers.nats.publishing import Told, publisher_at, some_messages
+from tests.support import eventually
+from tests.support.nats import NatsServer, jetstream, nats_server
+from tests.support.tcp_proxy import TcpProxy, tcp_proxy
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def proxy(server: NatsServer) -> Iterator[TcpProxy]:
+    """The way to the server that a test cuts."""
+    with tcp_proxy(server.host, server.port) as running:
+        yield running
+
+
+async def test_what_was_not_confirmed_when_the_connection_was_cut_is_published_again(
+    proxy: TcpProxy, stream: Stream
+) -> None:
+    page = some_messages(f"{stream.prefix}.a", 100)
+    told = Told()
+
+    async def cut() -> None:
+        await eventually(lambda: _has(stream, 100))
+        proxy.cut()
+
+    async with (
+        publisher_at(broker_at(proxy.address)) as publisher,
+        anyio.create_task_group() as all_,
+    ):
+        with proxy.hold("to_client"):
+            all_.start_soon(cut)
+            with pytest.raises(BrokerUnavailable, match="the connection is lost"):
+                await publisher.publish(page, told)
+        with pytest.raises(BrokerUnavailable):  # it does not mend itself
+            await publisher.publish(page, told)
+    assert told.errors == {}
+    async with publisher_at(broker_at(proxy.address)) as publisher:
+        await publisher.publish(page, told)
+    assert told.confirmed == list(range(100))
+    assert await stream.count() == 100
+
+
+async def test_a_server_that_is_stopped_and_started_under_load_has_everything_in_the_end() -> None:
+    failures: list[str] = []
+    pages: list[str] = []
+    loaded, back = anyio.Event(), anyio.Event()
+
+    async def publish(broker: Broker) -> None:
+        after = 0
+        while after < 3:
+            pages.append(f"all.{len(pages)}")
+            await publish_until_confirmed(broker, some_messages(pages[-1], 100), failures)
+            after += back.is_set()
+            if len(pages) == 5:
+                loaded.set()
+
+    with nats_server() as server:
+        async with jetstream(server) as js:
+            await js.add_stream(name="ALL", subjects=["all.>"])
+        async with anyio.create_task_group() as all_:
+            all_.start_soon(publish, broker_at(server.address))
+            await loaded.wait()
+            await anyio.to_thread.run_sync(server.stop)
+            await eventually(lambda: _said(failures))
+            await anyio.to_thread.run_sync(server.start)
+            back.set()
+        async with jetstream(server) as js:
+            found = (await js.stream_info("ALL", subjects_filter=">")).state.subjects
+    assert found is not None
+    assert {page for page in pages if found.get(page, 0) < 100} == set()
+
+
+async def test_a_server_that_hangs_gets_nothing_later(server: NatsServer, stream: Stream) -> None:
+    page = some_messages(f"{stream.prefix}.a", 1000, body=b"x" * 50_000)  # more than buffers hold
+    publisher = await open_publisher("main", broker_at(server.address))
+    inbox = publisher._connection.inbox
+    told = Told()
+    with server.stopped():
+        with anyio.move_on_after(0.3) as limit:
+            await publisher.publish(page, told)
+        assert limit.cancelled_caught
+        with anyio.fail_after(1):
+            await publisher.close()
+    await eventually(lambda: _nobody_listens(stream, inbox))
+    assert told.errors == {}
+    # What the system of the server had already, and no more.
+    assert await stream.count() < 500
+    with pytest.raises(BrokerUnavailable):
+        await publisher.publish(page, told)
+
+
+async def test_a_page_that_was_cancelled_leaves_a_lost_connection(
+    proxy: TcpProxy, stream: Stream
+) -> None:
+    page = some_messages(f"{stream.prefix}.a", 10)
+    async with publisher_at(broker_at(proxy.address)) as publisher:
+        with proxy.hold("to_client"), anyio.move_on_after(0.1):
+            await publisher.publish(page, Told())
+        await eventually(lambda: _none(proxy))
+        with pytest.raises(BrokerUnavailable):
+            await publisher.publish(page, Told())
+
+
+async def test_closing_is_done_at_once_and_twice(broker: Broker) -> None:
+    publisher = await open_publisher("main", broker)
+    await publisher.close()
+    await publisher.close()
+    with pytest.raises(BrokerUnavailable, match="it was closed"):
+        await publisher.publish(some_messages("a", 1), Told())
+
+
+async def publish_until_confirmed(
+    broker: Broker, page: list[OutgoingMessage], failures: list[str]
+) -> None:
+    """As a relay does: what was not confirmed goes out again, by another connection."""
+    told = Told()
+    while len(told.confirmed) < len(page):
+        left = [each for place, each in enumerate(page) if place not in told.errors]
+        again = Told()
+        try:
+            async with publisher_at(broker) as publisher:
+                await publisher.publish(left, again)
+        except BrokerUnavailable as error:
+            failures.append(str(error))
+            await anyio.sleep(0.01)
+        for place in again.confirmed:
+            told(page.index(left[place]), None)
+
+
+async def _has(stream: Stream, count: int) -> bool:
+    return await stream.count() == count
+
+
+async def _said(failures: list[str]) -> bool:
+    return bool(failures)
+
+
+async def _none(proxy: TcpProxy) -> bool:
+    return not proxy.count()
+
+
+async def _nobody_listens(stream: Stream, inbox: str) -> bool:
+    """Whether the server has read all of that connection, and seen its end."""
+    try:
+        await stream.js._nc.request(f"{inbox}.0", timeout=0.2)
+    except NoRespondersError:
+        return True
+    except NatsTimeoutError:
+        return False
+    return False

@@ -1,0 +1,174 @@
+"""`inboxd check` on brokers: which of them can be reached, and why not."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inboxd.cli import check_brokers
+from tests.cli.conftest import Cli
+from tests.support.plugins import install
+from tests.support.ports import held_port
+
+# A publisher whose `options` say what becomes of opening it.
+PUBLISHER = """
+import asyncio
+from inboxd import BrokerUnavailable
+
+class Pigeon:
+    async def publish(self, messages, tell):
+        raise AssertionError("check publishes nothing")
+
+    async def close(self):
+        pass
+
+async def open_publisher(name, broker):
+    match broker.options.get("becomes"):
+        case "lost":
+            raise BrokerUnavailable(f"{name}: the loft is empty; {broker.secret()} was no use")
+        case "failed":
+            raise ValueError(f"odd {broker.secret()}")
+        case "hanging":
+            await asyncio.Event().wait()
+    return Pigeon()
+"""
+POINTS = "[inboxd.publishers]\npigeon = pigeon:open_publisher\nbroken = pigeon:missing\n"
+RELAY = '[relays.results]\nbroker = "main"\ntypes = ["test.count"]\n'
+OWN = '[brokers.main]\nkind = "pigeon"\npassword = "hunter2"\n'
+SHOP = '[inbound.messages.shop]\nbroker = "main"\nnats_stream = "SHOP"\n'
+Check = Callable[[str], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def check(run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Check]:
+    """Check settings, beside no database; the lines of brokers, relays and sources."""
+    monkeypatch.setenv("INBOXD_DATABASE__DSN", "postgresql://127.0.0.1:1/none")
+    monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "testplugin")
+    monkeypatch.setattr(check_brokers, "_GRACE", 0.25)
+    monkeypatch.syspath_prepend(install(tmp_path / "site", "pigeon", PUBLISHER, points=POINTS))
+
+    def run(text: str) -> list[dict[str, Any]]:
+        settings = tmp_path / "inboxd.toml"
+        settings.write_text(text)
+        result = run_cli("check", "-c", settings, "--json")
+        assert "hunter2" not in result.out + result.err
+        assert "Traceback" not in result.err
+        told = re.compile(r"broker: |settings \[(relays|inbound\.messages)\.")
+        checks: list[dict[str, Any]] = result.json["checks"]
+        return [each for each in checks if told.match(f"{each['subject']} {each['found']}")]
+
+    yield run
+    sys.modules.pop("pigeon", None)
+
+
+def test_without_a_broker_nothing_is_said(check: Check) -> None:
+    assert check("") == []
+
+
+def test_one_that_can_be_reached_is_named(check: Check) -> None:
+    (line,) = check(OWN + RELAY)
+    assert line["subject"] == "broker: main"
+    assert (line["verdict"], line["found"]) == ("ok", "pigeon: a connection was opened")
+
+
+def test_one_that_nobody_has_is_not_connected_to(check: Check) -> None:
+    (line,) = check(f'{OWN}options = {{ becomes = "failed" }}\n')
+    assert line["verdict"] == "warn"
+    assert line["found"] == "no relay and no source of messages has it"
+
+
+@pytest.mark.parametrize(
+    ("lines", "told", "remedy"),
+    [
+        ('options = { becomes = "lost" }', "main: the loft is empty; … was no use", "start the br"),
+        ('options = { becomes = "failed" }', "ValueError: odd …", "or correct [brokers.main]"),
+        (
+            'options = { becomes = "hanging" }\nconnect_timeout = "250ms"',
+            "no connection within 0.5 s",
+            "start the broker",
+        ),
+    ],
+)
+def test_one_that_cannot_be_reached_is_a_line(
+    check: Check, lines: str, told: str, remedy: str
+) -> None:
+    (line,) = check(f"{OWN}{lines}\n{RELAY}")
+    assert line["verdict"] == "fail"
+    assert told in line["found"]
+    assert remedy in line["remedy"]
+
+
+def test_a_broker_of_ours_that_cannot_be_reached_is_told_of_with_one_remedy(check: Check) -> None:
+    with held_port() as held:  # where nobody listens
+        server = f"localhost:{held.getsockname()[1]}"
+        (line,) = check(f'[brokers.main]\nkind = "nats"\nservers = ["{server}"]\n{SHOP}')
+    assert line["found"] == (
+        f"broker 'main' (nats at {server}): it cannot be reached (Connection refused): start it, "
+        "or correct servers of [brokers.main]."
+    )
+    assert line["remedy"] == "mend that: until then nothing is published to it, or consumed"
+
+
+def test_what_contradicts_itself_is_not_connected_to(check: Check) -> None:
+    assert check(f'[brokers.main]\nkind = "nats"\nservers = ["127.0.0.1"]\n{SHOP}') == []
+
+
+def test_a_password_file_that_cannot_be_read_is_named(check: Check) -> None:
+    own = OWN.replace('password = "hunter2"', 'password_file = "/nowhere/at/all"')
+    (line,) = check(f'{own}options = {{ becomes = "failed" }}\n{RELAY}')
+    assert line["verdict"] == "fail"
+    assert "/nowhere/at/all: cannot read the secret (No such file or directory)" in line["found"]
+    assert line["remedy"] == "correct it: no worker publishes with it, or consumes"
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("pidgin", "'pidgin' is not a kind of broker; known: broken, lines, nats"),
+        ("broken", "pigeon 1.0, entry point broken = pigeon:missing: import failed: Attr"),
+    ],
+)
+def test_a_kind_that_there_is_not(check: Check, kind: str, told: str) -> None:
+    (line,) = check(f'[brokers.main]\nkind = "{kind}"\n{RELAY}')
+    assert line["verdict"] == "fail"
+    assert told in line["found"]
+    assert line["remedy"]
+
+
+@pytest.mark.parametrize("user", [RELAY, SHOP, RELAY + SHOP])
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        (
+            "nats",
+            "nats needs nats-py, which is not installed: pip install 'inboxd[nats]'.",
+        ),
+        ("inboxd.brokers.nats", "nats cannot be used with the nats-py that is installed"),
+    ],
+)
+def test_a_library_that_is_missing_or_another_version_is_named(
+    check: Check, user: str, module: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    (line,) = check(f'[brokers.main]\nkind = "nats"\nservers = ["127.0.0.1:1"]\n{user}')
+    assert line["verdict"] == "fail"
+    assert told in line["found"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ('user = "a"\npassword = "hunter2"', True),
+        ('user = "a"\npassword = "hunter2"\ntls = true', False),
+        ("", False),
+    ],
+)
+def test_a_password_that_others_could_read_is_a_warning(
+    check: Check, lines: str, *, told: bool
+) -> None:
+    far = '[brokers.main]\nkind = "nats"\nservers = ["192.0.2.1:1"]\nconnect_timeout = "1ms"\n'
+    found = sorted((each["verdict"] for each in check(f"{far}{lines}\n{SHOP}")), reverse=True)
+    assert found == (["warn", "fail"] if told else ["fail"])

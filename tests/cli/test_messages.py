@@ -1,0 +1,235 @@
+"""`inboxd messages`, and what status, doctor and check say of sources of messages."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import anyio
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.support import Database
+from tests.support.rows import join
+
+Sql = Callable[..., list[Any]]
+
+SETTINGS = """
+[brokers.main]
+kind = "nats"
+servers = ["127.0.0.1:1"]
+[inbound.messages.bets]
+broker = "main"
+nats_stream = "BETS"
+[brokers.rabbit]
+kind = "rabbitmq"
+servers = ["127.0.0.1:1"]
+[inbound.messages.queue]
+broker = "rabbit"
+rabbitmq_queue = "q"
+"""
+
+
+@pytest.fixture
+def worker(database: Database) -> str:
+    """A worker that lives, as far as the database knows."""
+
+    async def joined() -> UUID:
+        async with database.connect() as connection:
+            return await join(connection, "w-1")
+
+    return str(anyio.run(joined))
+
+
+def _stream(sql: Sql, worker: str | None, stream: str = "BETS", position: int | None = 7) -> None:
+    sql(
+        "insert into inboxd.stream_positions (source, stream, position, identity, reader,"
+        " opened_at, stored_at) values ('bets', $1, $2, 'i', $3, now() - interval '3 hours',"
+        " now() - interval '2 hours')",
+        stream,
+        position,
+        worker,
+    )
+
+
+def _reader(sql: Sql, worker: str, state: str = "reading", lag: int | None = None) -> None:
+    sql(
+        "insert into inboxd.message_readers (source, worker_id, broker, state, trouble, lag, since)"
+        " values ('bets', $1, 'main', $2, $3, $4, now() - interval '10 minutes')",
+        worker,
+        state,
+        None if state in ("reading", "standby") else "why not",
+        lag,
+    )
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings name a source of NATS, and one of RabbitMQ."""
+    file = tmp_path / "inboxd.toml"
+    file.write_text(SETTINGS)
+    monkeypatch.setenv("INBOXD_CONFIG", str(file))
+
+
+# ------------------------------------------------------------------------------------------- list
+
+
+def test_streams_are_listed_with_who_reads_them(cli: Cli, sql: Sql, worker: str) -> None:
+    _stream(sql, worker)
+    _stream(sql, None, "OTHER", None)
+    _reader(sql, worker, lag=3)
+    lines = [line.split("\t") for line in cli("messages", "list").out.splitlines()]
+    assert lines[0][:4] == ["source", "broker", "stream", "position"]
+    assert [line[3] for line in lines[1:]] == ["7", "-"]
+    assert _read_by(cli) == [("BETS", "w-1", "3"), ("OTHER", "-", "-")]
+    found = cli("messages", "list", "--json").json
+    assert [row["reader"] for row in found["streams"]] == [worker, None]
+    assert [(row["worker"], row["state"]) for row in found["readers"]] == [("w-1", "reading")]
+
+
+def test_a_source_without_a_stream_is_listed(cli: Cli, sql: Sql, worker: str) -> None:
+    _reader(sql, worker, "away")
+    status = cli("status").out
+    for told in (cli("messages", "list").out, status):
+        assert "away" in told
+        assert "why not" in told
+    assert [row["source"] for row in cli("status", "--json").json["messages"]] == ["bets"]
+
+
+def test_a_queue_is_read_before_its_first_message(cli: Cli, sql: Sql, worker: str) -> None:
+    """By who reads the source; what a worker of before has opened says nothing."""
+    _reader(sql, worker, lag=0)
+    assert _read_by(cli) == [("-", "w-1", "0")]
+    _stream(sql, str(UUID(int=7)), "q", None)
+    assert _read_by(cli) == [("q", "w-1", "0")]
+
+
+def _read_by(cli: Cli) -> list[tuple[str, str, str]]:
+    head, *lines = (line.split("\t") for line in cli("messages", "list").out.splitlines())
+    rows = [dict(zip(head, line, strict=True)) for line in lines]
+    return [(row["stream"], row["read by"], row["lag"]) for row in rows]
+
+
+def test_what_a_dead_worker_told_is_not_listed(cli: Cli, sql: Sql, worker: str) -> None:
+    _stream(sql, worker)
+    _reader(sql, worker)
+    sql("update inboxd.workers set state = 'dead', ended_at = now()")
+    assert "nobody reads it" in cli("messages", "list").out
+
+
+# ------------------------------------------------------------------------------------------ reset
+
+
+@pytest.mark.parametrize(
+    ("to", "position", "begins"),
+    [("oldest", None, "oldest"), ("newest", None, "newest"), ("41", 41, None), ("0", 0, None)],
+)
+def test_a_stream_is_reset(
+    cli: Cli, sql: Sql, worker: str, to: str, position: int | None, begins: str | None
+) -> None:
+    _stream(sql, worker)
+    result = cli("messages", "reset", "bets", "BETS", "--to", to, "--reason", "made anew")
+    assert result.code == 0, result.err
+    assert "within seconds" in result.out
+    (row,) = sql("select * from inboxd.stream_positions")
+    assert (row["position"], row["begins"], row["identity"]) == (position, begins, "")
+    assert (row["fence"], row["reader"]) == (2, None), "who reads it has lost it"
+    (entry,) = cli("audit", "--json").json["audit"]
+    assert (entry["action"], entry["target"]) == (f"reset to {to}", "stream bets BETS")
+    assert entry["reason"] == "made anew"
+
+
+@pytest.mark.parametrize("to", ["-1", "latest", "1.5", "9" * 30, ""])
+def test_a_place_that_is_none_is_refused(cli: Cli, sql: Sql, worker: str, to: str) -> None:
+    _stream(sql, worker)
+    result = cli("messages", "reset", "bets", "BETS", f"--to={to}")
+    assert result.code == 2
+    assert "oldest, newest" in result.err
+    assert sql("select fence from inboxd.stream_positions")[0][0] == 1
+
+
+def test_a_stream_that_there_is_not(cli: Cli, sql: Sql, worker: str) -> None:
+    result = cli("messages", "reset", "bets", "BETS", "--to", "oldest")
+    assert (result.code, "nobody has read the source" in result.err) == (1, True)
+    _stream(sql, worker)
+    result = cli("messages", "reset", "bets", "BET", "--to", "oldest")
+    assert (result.code, "'BETS'" in result.err) == (1, True)
+
+
+@pytest.mark.usefixtures("settings")
+def test_a_queue_has_no_positions(cli: Cli) -> None:
+    result = cli("messages", "reset", "queue", "q", "--to", "oldest")
+    assert (result.code, "RabbitMQ queue" in result.err) == (2, True)
+
+
+# ----------------------------------------------------------------------------------------- doctor
+
+
+def _findings(cli: Cli) -> list[tuple[str, str]]:
+    found = cli("doctor", "--json").json["findings"]
+    return [(f["verdict"], f["found"]) for f in found if f["subject"].startswith("messages")]
+
+
+def test_the_doctor_without_sources(cli: Cli) -> None:
+    assert _findings(cli) == [("ok", "there are no sources")]
+
+
+@pytest.mark.usefixtures("settings")
+def test_the_doctor_sees_what_nobody_reads(cli: Cli) -> None:
+    assert _findings(cli) == [("warning", "nobody reads it")] * 2
+
+
+@pytest.mark.parametrize(
+    ("state", "lag", "verdict", "told"),
+    [
+        ("reading", 0, "ok", "read by 1 worker"),
+        ("reading", None, "ok", "read by 1 worker"),
+        ("reading", 5, "critical", "5 messages behind, nothing stored for 2h"),
+        ("lost", None, "critical", "it is stopped: why not"),
+        ("away", None, "warning", "nobody has read it for 10m"),
+        ("failing", None, "warning", "nobody has read it for 10m"),
+        ("paused", None, "notice", "nobody has read it for 10m"),
+    ],
+)
+def test_the_doctor_judges_a_source(
+    cli: Cli, sql: Sql, worker: str, state: str, lag: int | None, verdict: str, told: str
+) -> None:
+    _stream(sql, worker)
+    _reader(sql, worker, state, lag)
+    ((found, text),) = _findings(cli)
+    assert found == verdict
+    assert told in text
+
+
+# ------------------------------------------------------------------------------------------ check
+
+
+@pytest.mark.usefixtures("settings")
+def test_check_names_each_source(cli: Cli) -> None:
+    checks = cli("check", "--json").json["checks"]
+    found = {c["subject"]: (c["verdict"], c["found"]) for c in checks}
+    assert found["messages: bets"] == ("ok", "nats BETS; type: the CloudEvents'")
+    assert found["messages: queue"] == ("ok", "rabbitmq q; type: the CloudEvents'")
+
+
+@pytest.mark.usefixtures("settings")
+def test_check_names_a_source_that_no_worker_starts_with(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INBOXD_INBOUND__MESSAGES__BETS__TENANT", f"text:{'x' * 300}")
+    checks = cli("check", "--json").json["checks"]
+    (line,) = [each for each in checks if each["subject"] == "messages: bets"]
+    assert line["verdict"] == "fail"
+    assert "tenant has 300 bytes" in line["found"]
+    assert "[inbound.messages.bets]" in line["remedy"]
+
+
+# ------------------------------------------------------------------------------------------ pause
+
+
+@pytest.mark.usefixtures("settings")
+def test_a_source_of_messages_is_paused_by_its_name(cli: Cli) -> None:
+    result = cli("pause", "source", "bets")
+    assert (result.code, result.out) == (0, "Paused: source bets\n")
+    assert cli("resume", "source", "bets").out == "Resumed: source bets\n"
+    assert cli("pause", "source", "unknown").code == 66

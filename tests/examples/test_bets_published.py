@@ -1,0 +1,159 @@
+"""Results and payments of the bets, published by the example's own settings to a real NATS."""
+
+import json
+import tomllib
+from collections import defaultdict
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import orjson
+import pytest
+
+from inboxd.store.plugin_migrations import migrate
+from tests.support import Config, Database, StartWorker, eventually
+from tests.support.nats import NatsServer, jetstream, nats_server
+from tests.support.ports import held_port
+from tests.support.receiver import port_of
+from tests.support.rows import settings_of
+from tests.support.sender import standard_webhooks
+
+pytestmark = pytest.mark.anyio
+
+EXAMPLE = Path(__file__).parents[2] / "examples/bets"
+MATCHES = 6
+BETS = 20
+SCORES = ((0, 0), (1, 0), (2, 0))  # of each match, the last one final
+ATTRIBUTES = {"specversion": "1.0", "source": "/bets", "schemaversion": "1"}
+
+
+class Published(NamedTuple):
+    """A message of the stream."""
+
+    subject: str
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+
+
+async def test_results_and_payments_are_published_once_and_in_order(
+    database: Database, start_worker: StartWorker
+) -> None:
+    await migrate(settings_of(database), ["bets"])
+    await _place(database)
+    with held_port() as held, nats_server() as server:
+        async with jetstream(server) as js:
+            await js.add_stream(name="BETS", subjects=["matches.>", "payments.>"])
+        config = _published_to(server, port_of(held))
+        await start_worker(config)
+        await _send(port_of(held), config["inbound"]["webhooks"]["results"]["keys"][0]["secret"])
+
+        async def is_done() -> bool:
+            left = (
+                "select exists (select from inboxd.events) or exists (select from inboxd.commands)"
+            )
+            paid = "select count(*) = $1 from betting.payments"
+            return await database.fetchval(paid, BETS) and not await database.fetchval(left)
+
+        await eventually(is_done)
+        published = await _read(server)
+    assert {each.subject for each in published} == {"matches.result.v1", "payments.paid.v1"}
+    for each in published:
+        assert each.subject == f"{each.headers['ce-type']}.v1"
+        assert (
+            ATTRIBUTES.items()
+            <= {name.removeprefix("ce-"): value for name, value in each.headers.items()}.items()
+        )
+    ids = [each.headers["ce-id"] for each in published]
+    assert len(set(ids)) == len(ids) == MATCHES * len(SCORES) + BETS
+
+    results = defaultdict(list)
+    paid = {}
+    for _, headers, body in published:
+        if headers["ce-type"] == "matches.result":
+            assert headers["ce-partitionkey"] == body["match_id"]
+            results[body["match_id"]].append((body["home_score"], body["away_score"]))
+        else:
+            assert headers["ce-partitionkey"] == str(body["bet_id"])
+            paid[body["bet_id"]] = (body["payment_id"], Decimal(body["amount"]))
+    assert results == {f"match-{number}": list(SCORES) for number in range(MATCHES)}
+    rows = await database.fetch("select bet_id, payment_id, amount from betting.payments")
+    assert paid == {row["bet_id"]: (str(row["payment_id"]), row["amount"]) for row in rows}
+
+
+async def test_without_a_relay_they_are_ignored(
+    database: Database, start_worker: StartWorker
+) -> None:
+    await migrate(settings_of(database), ["bets"])
+    config = tomllib.loads((EXAMPLE / "config.toml").read_text())
+    await start_worker(
+        {
+            "worker": {**config["worker"], "unhandled_grace": "500ms"},
+            "types": config["types"],
+            "maintenance": {"interval": "200ms"},
+        }
+    )
+    for type_ in ("matches.result", "payments.paid"):
+        await database.execute("insert into inboxd.events (type) values ($1)", type_)
+
+    async def is_gone() -> bool:
+        return not await database.fetchval("select exists (select from inboxd.events)")
+
+    await eventually(is_gone)
+    rows = await database.fetch("select status, type from inboxd.events_history order by type")
+    assert [tuple(row.values()) for row in rows] == [
+        ("dismissed", "matches.result"),
+        ("dismissed", "payments.paid"),
+    ]
+
+
+def _published_to(server: NatsServer, port: int) -> Config:
+    """The example's settings, with this broker and this port."""
+    config = tomllib.loads((EXAMPLE / "publishing.toml").read_text())
+    config["brokers"]["main"]["servers"] = [server.address]
+    config["inbound"]["http"]["port"] = port
+    return config
+
+
+async def _place(database: Database) -> None:
+    """Bets on one match each, which will be won."""
+    await database.execute(
+        "insert into betting.bets (bet_id, customer_id, stake)"
+        " select n, n % 3, 10 from generate_series(1, $1::integer) n",
+        BETS,
+    )
+    await database.execute(
+        "insert into betting.selections (bet_id, match_id, pick, odds)"
+        " select bet_id, 'match-' || bet_id % $1::integer, 'home', 1.5 from betting.bets",
+        MATCHES,
+    )
+
+
+async def _send(port: int, secret: str) -> None:
+    """As the provider does: each score in a request of its own, signed."""
+    sign = standard_webhooks(secret)
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        for home, away in SCORES:
+            for number in range(MATCHES):
+                body = orjson.dumps(
+                    {
+                        "matchExternalId": f"match-{number}",
+                        "homeScore": home,
+                        "awayScore": away,
+                        "status": "finished" if (home, away) == SCORES[-1] else "live",
+                        "providerEventId": f"{number}-{home}",
+                    }
+                )
+                headers = sign(body, f"msg-{number}-{home}")
+                answer = await client.post("/in/results", content=body, headers=headers)
+                assert answer.status_code == 202
+
+
+async def _read(server: NatsServer) -> list[Published]:
+    """All that the stream has, in its order."""
+    async with jetstream(server) as js:
+        stored = (await js.stream_info("BETS")).state.messages
+        consumer = await js.subscribe(">", stream="BETS", ordered_consumer=True)
+        messages = [await consumer.next_msg(5) for _ in range(stored)]
+    return [Published(each.subject, each.headers or {}, json.loads(each.data)) for each in messages]

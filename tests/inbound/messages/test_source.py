@@ -1,0 +1,282 @@
+"""The life of a source: when it is read and by whom, and what stops it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit, urlunsplit
+
+import anyio
+import asyncpg
+import pytest
+from structlog.testing import capture_logs
+
+from inboxd.errors import BrokerUnavailable, SettingsError, StreamLost
+from inboxd.store import controls
+from inboxd.store.session import Session
+from tests.inbound.messages.conftest import Run
+from tests.support import Database, eventually
+from tests.support.memory_broker import MemoryBroker
+from tests.support.rows import SQL, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+
+async def _states(database: Database) -> list[str]:
+    rows = await database.fetch("select state from inboxd.message_readers order by state")
+    return [row["state"] for row in rows]
+
+
+async def _is(database: Database, *states: str) -> None:
+    """Wait until the workers tell these states."""
+
+    async def told() -> bool:
+        return await _states(database) == [*states]
+
+    await eventually(told)
+
+
+async def _count(database: Database) -> int:
+    found: int = await database.fetchval("select count(*) from inboxd.events")
+    return found
+
+
+@asynccontextmanager
+async def _operator(database: Database) -> AsyncIterator[Session]:
+    async with daemon_session(database) as connection:
+        yield Session(connection, SQL)
+
+
+@asynccontextmanager
+async def _away(database: Database) -> AsyncIterator[None]:
+    """Nobody can connect to the database, and whoever was is not any more."""
+    connection = await asyncpg.connect(database.dsn.rpartition("/")[0] + "/postgres")
+    name = database.name
+    try:
+        await connection.execute(f"alter database {name} allow_connections false")
+        await connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", name
+        )
+        yield
+    finally:
+        await connection.execute(f"alter database {name} allow_connections true")
+        await connection.close()
+
+
+# ------------------------------------------------------------------------------------------ pauses
+
+
+async def test_a_paused_source_holds_nothing(
+    database: Database, broker: MemoryBroker, run: Run
+) -> None:
+    async with _operator(database) as session, run():
+        broker.put({"n": 1})
+        await broker.until_acknowledged(1)
+        await controls.pause(session, "source", "results", "me", None)
+        await _is(database, "paused")
+        assert not broker.consumers, "what it had is the broker's again"
+        broker.put({"n": 2})
+        await controls.resume(session, "source", "results")
+        await broker.until_acknowledged(2)
+    assert await _count(database) == 2
+
+
+async def test_a_paused_topic_of_the_settings_stops_it(
+    database: Database, broker: MemoryBroker, run: Run
+) -> None:
+    broker.put({"n": 1})
+    async with _operator(database) as session:
+        await controls.pause(session, "topic", "two", "me", None)
+        async with run(topics=["one", "two"]):
+            await _is(database, "paused")
+            assert broker.calls == []
+            await controls.resume(session, "topic", "two")
+            await broker.until_acknowledged(1)
+    assert await _count(database) == 2
+
+
+async def test_a_paused_topic_that_its_type_is_subscribed_to_stops_it(
+    database: Database, broker: MemoryBroker, run: Run
+) -> None:
+    """What was received is not stored, but given back."""
+    await database.execute("insert into inboxd.subscriptions values ('match.result', 'matches')")
+    broker.put({"n": 1})
+    async with _operator(database) as session:
+        await controls.pause(session, "topic", "matches", "me", None)
+        await controls.pause(session, "topic", "other", "me", None)
+        async with run():
+            await _is(database, "paused")
+            assert await _count(database) == 0
+            assert not broker.consumers
+            assert broker.acknowledged == []
+            await controls.resume(session, "topic", "matches")
+            await broker.until_acknowledged(1)
+    topics = await database.fetch("select topic from inboxd.events")
+    assert [row["topic"] for row in topics] == ["matches"]
+
+
+# ------------------------------------------------------------------------------------------ leases
+
+
+@pytest.mark.parametrize("kind", ["nats", "rabbitmq"])
+async def test_one_worker_reads_and_another_goes_on_at_once(
+    database: Database, broker: MemoryBroker, run: Run, kind: str
+) -> None:
+    broker.positions = kind == "nats"
+    leaves = anyio.Event()
+
+    async def live() -> None:
+        async with run(kind):
+            await leaves.wait()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(live)
+        await _is(database, "reading")
+        async with run(kind):
+            await _is(database, "reading", "standby")
+            broker.put({"n": 1})
+            await broker.until_acknowledged(1)
+            leaves.set()
+            broker.put({"n": 2})
+            await broker.until_acknowledged(2)
+            await _is(database, "reading")
+    assert broker.most_consumers == 1
+    assert await _count(database) == 2
+    assert await _states(database) == [], "who leaves tells no more"
+
+
+async def test_a_worker_that_cannot_reach_the_broker_lets_another_read(
+    database: Database, broker: MemoryBroker, run: Run
+) -> None:
+    away = BrokerUnavailable("the broker 'memory' cannot be reached from here")
+    broker.on_open = lambda settings: away if settings.prefetch == 21 else None
+    with capture_logs() as logs:
+        async with run(prefetch=21):
+            await _is(database, "away")
+            assert await database.fetchval("select trouble from inboxd.message_readers") == str(
+                away
+            )
+            async with run(prefetch=22):
+                broker.put({"n": 1})
+                await broker.until_acknowledged(1)
+    told = [each["event"] for each in logs if "source of messages" in each["event"]]
+    assert told[:2] == ["a source of messages is not read", "a source of messages is read"]
+
+
+async def test_a_group_has_all_workers(database: Database, broker: MemoryBroker, run: Run) -> None:
+    async with run("kafka"), run("kafka"):
+        await _is(database, "reading", "reading")
+    assert broker.most_consumers == 2
+
+
+async def test_what_workers_told_that_are_gone_is_forgotten(
+    database: Database, broker: MemoryBroker, run: Run
+) -> None:
+    await database.execute(
+        "insert into inboxd.message_readers (source, worker_id, broker, state)"
+        " values ('old', gen_random_uuid(), 'memory', 'reading')"
+    )
+    async with run():
+        await _is(database, "reading")
+
+
+# --------------------------------------------------------------------------------------- failures
+
+
+async def test_a_stream_that_is_lost_stops_its_source_until_it_is_reset(
+    database: Database, broker: MemoryBroker, run: Run
+) -> None:
+    broker.put({"n": 1})
+    broker.trouble["open"], broker.stays = StreamLost("stream 'results' begins at 7 now"), True
+    with capture_logs() as logs:
+        async with run():
+            await _is(database, "lost")
+            trouble = await database.fetchval("select trouble from inboxd.message_readers")
+            assert trouble == "stream 'results' begins at 7 now"
+            broker.trouble.clear()
+            await database.execute(
+                "update inboxd.stream_positions set fence = fence + 1, reader = null"
+            )
+            await broker.until_acknowledged(1)
+            await _is(database, "reading")
+            trouble = await database.fetchval("select trouble from inboxd.message_readers")
+            assert trouble is None
+    told = [each for each in logs if each["event"] == "a source of messages has lost its stream"]
+    assert [each["log_level"] for each in told] == ["error"]
+    assert broker.calls.count("open") == 2, "it is not tried again and again"
+
+
+async def test_a_database_that_is_away_stops_the_reading(
+    database: Database, broker: MemoryBroker, run: Run
+) -> None:
+    async with run():
+        broker.put({"n": 1})
+        await broker.until_acknowledged(1)
+        async with _away(database):
+            broker.put(*({"n": n} for n in range(2, 100)))
+            await broker.until(lambda: not broker.consumers)
+            assert len(broker.acknowledged) == 1
+        await broker.until_acknowledged(99)
+    assert await _count(database) == 99
+
+
+async def test_a_full_disk_stops_the_reading(
+    database: Database, broker: MemoryBroker, run: Run
+) -> None:
+    """As the server tells of one: what cannot be written now is no dead letter."""
+    await database.execute(
+        "create function full_disk() returns trigger language plpgsql as $$ begin"
+        " raise exception 'No space left on device' using errcode = 'disk_full'; end $$"
+    )
+    await database.execute(
+        "create trigger full_disk before insert on inboxd.events"
+        " for each statement execute function full_disk()"
+    )
+    broker.put(*({"n": n} for n in range(20)))
+    async with run():
+        await _is(database, "failing")
+        assert not broker.consumers
+        await database.execute("drop trigger full_disk on inboxd.events")
+        await broker.until_acknowledged(20)
+    statuses = await database.fetch("select distinct status from inboxd.events")
+    assert [row["status"] for row in statuses] == ["pending"]
+
+
+async def test_a_source_that_cannot_be_compiled_lets_no_worker_start(
+    database: Database, run: Run
+) -> None:
+    with pytest.raises(SettingsError, match=r"^\[inbound\.messages\.results\]: tenant has 300"):
+        async with run(tenant=f"text:{'x' * 300}"):
+            raise AssertionError
+    assert await database.fetchval("select count(*) from inboxd.workers") == 0
+
+
+@pytest.mark.direct("the pooler knows one role")
+async def test_the_workers_role_is_enough(
+    database: Database, broker: MemoryBroker, run: Run
+) -> None:
+    name = f"{database.name}_daemon"
+    await database.execute(f"create role {name} login in role inboxd_worker")
+    parts = urlsplit(database.dsn)
+    dsn = urlunsplit(parts._replace(netloc=f"{name}@{parts.netloc.rpartition('@')[2]}"))
+    broker.put({"n": 1}, b"<poison/>", {"n": 3})
+    try:
+        async with _operator(database) as session, run(dsn=dsn):
+            await broker.until_acknowledged(3)
+            await controls.pause(session, "topic", "matches", "me", None)
+            broker.put({"n": 4})
+            await broker.until_acknowledged(4)
+            assert await _states(database) == ["reading"]
+        assert await _states(database) == []
+    finally:
+        await database.execute(f"drop owned by {name}; drop role {name}")
+
+
+async def test_how_far_it_is_behind_is_told(
+    database: Database, broker: MemoryBroker, run: Run
+) -> None:
+    async with run():
+        await _is(database, "reading")
+
+        async def is_told() -> bool:
+            return bool(await database.fetchval("select lag = 0 from inboxd.message_readers"))
+
+        await eventually(is_told)

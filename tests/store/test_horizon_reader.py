@@ -1,0 +1,24 @@
+"""One reader of the horizon for all who keep cursors: each learns that ids were rewound."""
+
+import pytest
+
+from inboxd.events.horizon import HorizonReader
+from inboxd.telemetry.metrics import Metrics
+from tests.support import Database
+from tests.support.rows import SQL, daemon_session, emit
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_that_ids_were_rewound_is_told_to_whoever_asks(database: Database) -> None:
+    async with daemon_session(database) as session:
+        reader = HorizonReader(SQL, Metrics("0"))
+        await emit(session, 5)
+        await reader.read(session)
+        await emit(session, 5)
+        await reader.read(session)
+        assert reader.rewinds == 0
+        sequence = await session.fetchval("select pg_get_serial_sequence('inboxd.events', 'id')")
+        await database.execute("select setval($1::text::regclass, 1)", sequence)
+        await reader.read(session)
+        assert reader.rewinds == 1

@@ -1,0 +1,74 @@
+"""Leases of relays' buckets: one living worker has each, and a lost one settles nothing."""
+
+from uuid import UUID
+
+import pytest
+
+from inboxd.errors import LeaseLost
+from inboxd.model.arrivals import Bucket
+from inboxd.store import relays, workers
+from inboxd.store.connections import Connection
+from tests.support import Database
+from tests.support.rows import SQL, daemon_pool, daemon_session, join
+
+pytestmark = pytest.mark.anyio
+
+BUCKETS: list[Bucket] = [("out", bucket) for bucket in range(8)]
+
+
+async def lease(session: Connection, worker: UUID, most: int = 8) -> dict[Bucket, int]:
+    """Lease buckets in a transaction of its own."""
+    async with session.transaction():
+        return await relays.lease(session, SQL, worker, BUCKETS, most)
+
+
+async def test_a_bucket_is_leased_by_one_worker(database: Database) -> None:
+    async with daemon_session(database) as session:
+        one, other = await join(session), await join(session)
+        first = await lease(session, one, most=5)
+        second = await lease(session, other)
+        assert (len(first), len(second)) == (5, 3)
+        assert set(first) | set(second) == set(BUCKETS)
+        assert await lease(session, other, most=5) == dict.fromkeys(second, 2)
+        await relays.free(session, SQL, one, first)
+        assert set(await lease(session, other)) == set(BUCKETS)
+
+
+async def test_of_free_buckets_those_that_are_locked_are_left_alone(database: Database) -> None:
+    async with daemon_session(database) as session, daemon_session(database) as second:
+        one, other = await join(session), await join(session)
+        async with session.transaction():
+            had = await relays.lease(session, SQL, one, BUCKETS, 5)
+            assert set(await lease(second, other)) == set(BUCKETS) - set(had)
+
+
+async def test_what_a_dead_worker_had_is_leased_and_its_lease_is_lost(database: Database) -> None:
+    async with daemon_pool(database) as pool, daemon_session(database) as session:
+        dead, other = await join(session), await join(session)
+        lost = await lease(session, dead)
+        assert await workers.declare_dead(pool, SQL, dead, 0, 3) == []
+        assert await lease(session, dead) == {}
+        with pytest.raises(LeaseLost):  # also while nobody else has them
+            await relays.free(session, SQL, dead, lost)
+        assert await lease(session, other) == dict.fromkeys(BUCKETS, 2)
+        with pytest.raises(LeaseLost):
+            await relays.free(session, SQL, dead, lost)
+
+
+async def test_a_lease_that_its_own_worker_took_again_is_lost(database: Database) -> None:
+    """A commit whose answer was lost may still be under way."""
+    async with daemon_session(database) as session:
+        worker = await join(session)
+        lost = await lease(session, worker)
+        had = await lease(session, worker)
+        with pytest.raises(LeaseLost):
+            await relays.free(session, SQL, worker, lost)
+        await relays.free(session, SQL, worker, had)
+
+
+async def test_a_death_in_a_lease_is_no_death(database: Database) -> None:
+    async with daemon_pool(database) as pool, daemon_session(database) as session:
+        worker = await join(session)
+        async with session.transaction():
+            await relays.lease(session, SQL, worker, BUCKETS, 8)
+            assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None

@@ -1,0 +1,27 @@
+"""Messages for tests: as a consumer hands them over, and as they are stored."""
+
+from typing import Any
+
+import orjson
+
+from inboxd.brokers.contract import IncomingMessage
+from inboxd.model.lineage import uuid7
+from inboxd.model.message import ReceivedMessage
+from inboxd.model.receipt import ReceivedEvent
+
+STREAM = "results"
+
+
+def incoming(position: int | None = 1, body: object = None, **given: Any) -> IncomingMessage:
+    """A message of a stream; its body is JSON, or bytes as they are."""
+    raw = body if isinstance(body, bytes) else orjson.dumps(body if body is not None else {})
+    return IncomingMessage(**{"stream": STREAM, "position": position, "body": raw, **given})
+
+
+def received(
+    position: int | None, *events: ReceivedEvent, stream: str = STREAM, identity: str = "i-1"
+) -> ReceivedMessage:
+    """A message as it is stored, of one event that has its number unless they are given."""
+    body = orjson.dumps({"n": position})
+    own = ReceivedEvent(uuid7(), "match.result", body.decode())
+    return ReceivedMessage(stream, position, identity, body, [*(events or (own,))])

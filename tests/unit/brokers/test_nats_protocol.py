@@ -1,0 +1,56 @@
+"""How messages look on a connection to NATS: what is read, and what no test server says."""
+
+import pytest
+
+from inboxd.brokers.contract import OutgoingMessage
+from inboxd.brokers.nats.protocol import Delivered, delivered, headers_of, publication, status_of
+from inboxd.errors import MessageRefused
+
+
+def test_a_message_is_a_line_its_headers_and_its_body() -> None:
+    message = OutgoingMessage(to="a.b", key=None, id="1", body=b"x\r\ny", attributes={"id": "ä"})
+    head = b"NATS/1.0\r\nNats-Msg-Id: 1\r\ncontent-type: application/json\r\nce-id: %C3%A4\r\n\r\n"
+    line = b"HPUB a.b reply %d %d\r\n" % (len(head), len(head) + 4)
+    assert publication(message, "reply", 1000) == line + head + b"x\r\ny\r\n"
+
+
+def test_headers_count_as_what_the_server_takes() -> None:
+    message = OutgoingMessage(to="a", key=None, id="1", body=b"x" * 100)
+    size = len(publication(message, "r", 1000)) - len(b"HPUB a r 60 160\r\n\r\n")
+    assert publication(message, "r", size)
+    with pytest.raises(MessageRefused, match=f"{size} bytes with its headers"):
+        publication(message, "r", size - 1)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"$JS.ACK.STREAM.inboxd-a.2.17.9.1700000000123456789.4",
+        b"$JS.ACK.domain.account.STREAM.inboxd-a.2.17.9.1700000000123456789.4",
+        b"$JS.ACK._.account.STREAM.inboxd-a.2.17.9.1700000000123456789.4.random",
+    ],
+)
+def test_an_acknowledgements_subject_says_where_its_message_stood(reply: bytes) -> None:
+    assert delivered(reply) == Delivered(17, 9, 1700000000123456789)
+
+
+@pytest.mark.parametrize(
+    ("block", "code", "words"),
+    [
+        (b"NATS/1.0 503\r\n\r\n", 503, ""),
+        (b"NATS/1.0 409 Consumer Deleted\r\n\r\n", 409, "Consumer Deleted"),
+        (b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Stream: 7\r\n\r\n", 100, "Idle Heartbeat"),
+        (b"NATS/1.0\r\nA: 503\r\n\r\n", 0, ""),
+        (None, 0, ""),
+    ],
+)
+def test_what_a_server_says_instead_of_a_message(
+    block: bytes | None, code: int, words: str
+) -> None:
+    assert status_of(block) == (code, words)
+
+
+def test_headers_are_read_as_they_are() -> None:
+    block = b"NATS/1.0 100 Idle\r\nA:b: c \r\nEmpty:\r\nno colon\r\nA: later\r\nL: \xe4\r\n\r\n"
+    assert headers_of(block) == {"a": "later", "empty": "", "l": "ä"}
+    assert headers_of(None) == {}

@@ -1,0 +1,58 @@
+"""TLS of connections to brokers: what the settings make of it, and files that cannot be used."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from inboxd.brokers import tls
+from inboxd.errors import BrokerUnavailable
+from inboxd.settings import Broker
+from tests.support.certificates import write_certificate
+
+
+def test_without_tls_there_is_none(tmp_path: Path) -> None:
+    assert tls.context(Broker(tls=False, tls_ca=tmp_path / "nowhere")) is None
+
+
+def test_servers_are_verified_by_the_authorities_of_the_settings(tmp_path: Path) -> None:
+    files = write_certificate(tmp_path, "localhost")
+    made = tls.context(Broker(tls=True, tls_ca=files["certificate"]))
+    assert made is not None
+    assert made.verify_mode is ssl.CERT_REQUIRED
+    assert made.check_hostname
+    assert made.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert made.cert_store_stats()["x509"] == 1  # none of the system's
+
+
+def test_a_certificate_of_our_own_is_read(tmp_path: Path) -> None:
+    files = write_certificate(tmp_path, "localhost")
+    made = tls.context(
+        Broker(tls=True, tls_cert=files["certificate"], tls_key=files["private_key"])
+    )
+    assert made is not None
+
+
+def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(BrokerUnavailable) as told:
+        tls.context(Broker(tls=True, tls_ca=tmp_path / "ca.pem"))
+    assert str(told.value) == (
+        f"tls_ca={tmp_path}/ca.pem cannot be used: No such file or directory. Correct it in "
+        "[brokers]."
+    )
+
+
+def test_files_that_hold_something_else_are_one_clear_line(tmp_path: Path) -> None:
+    files = write_certificate(tmp_path, "localhost")
+    other = tmp_path / "other"
+    other.write_text("no PEM")
+    with pytest.raises(BrokerUnavailable, match=r"tls_ca=.*other cannot be used"):
+        tls.context(Broker(tls=True, tls_ca=other))
+    with pytest.raises(BrokerUnavailable, match=r"tls_cert=.*other with tls_key=.* cannot be used"):
+        tls.context(Broker(tls=True, tls_cert=other, tls_key=files["private_key"]))
+
+
+def test_nobody_is_asked_for_a_passphrase(tmp_path: Path) -> None:
+    files = write_certificate(tmp_path, "localhost", passphrase=b"secret")
+    with pytest.raises(BrokerUnavailable, match="have no passphrase"):
+        tls.context(Broker(tls=True, tls_cert=files["certificate"], tls_key=files["private_key"]))
