@@ -30,6 +30,7 @@ OpenConsumer: TypeAlias = Callable[
 # The module that each needs, the package that has it, and our extra.
 _BUILT_IN: Mapping[str, tuple[str, str, str]] = {
     "nats": ("nats", "nats-py", "nats"),
+    "rabbitmq": ("pamqp", "pamqp", "rabbitmq"),
 }
 
 

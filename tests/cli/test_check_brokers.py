@@ -38,7 +38,7 @@ async def open_publisher(name, broker):
 POINTS = "[inboxd.publishers]\npigeon = pigeon:open_publisher\nbroken = pigeon:missing\n"
 RELAY = '[relays.results]\nbroker = "main"\ntypes = ["test.count"]\n'
 OWN = '[brokers.main]\nkind = "pigeon"\npassword = "hunter2"\n'
-SHOP = '[inbound.messages.shop]\nbroker = "main"\nnats_stream = "SHOP"\n'
+SHOP = '[inbound.messages.shop]\nbroker = "main"\nrabbitmq_queue = "shop"\n'
 Check = Callable[[str], list[dict[str, Any]]]
 
 
@@ -104,16 +104,16 @@ def test_one_that_cannot_be_reached_is_a_line(
 def test_a_broker_of_ours_that_cannot_be_reached_is_told_of_with_one_remedy(check: Check) -> None:
     with held_port() as held:  # where nobody listens
         server = f"localhost:{held.getsockname()[1]}"
-        (line,) = check(f'[brokers.main]\nkind = "nats"\nservers = ["{server}"]\n{SHOP}')
+        (line,) = check(f'[brokers.main]\nkind = "rabbitmq"\nservers = ["{server}"]\n{SHOP}')
     assert line["found"] == (
-        f"broker 'main' (nats at {server}): it cannot be reached (Connection refused): start it, "
-        "or correct servers of [brokers.main]."
+        f"broker 'main' at {server} cannot be reached (Connection refused): start it, or correct "
+        "servers of [brokers.main]."
     )
     assert line["remedy"] == "mend that: until then nothing is published to it, or consumed"
 
 
 def test_what_contradicts_itself_is_not_connected_to(check: Check) -> None:
-    assert check(f'[brokers.main]\nkind = "nats"\nservers = ["127.0.0.1"]\n{SHOP}') == []
+    assert check(f'[brokers.main]\nkind = "rabbitmq"\nservers = ["127.0.0.1"]\n{SHOP}') == []
 
 
 def test_a_password_file_that_cannot_be_read_is_named(check: Check) -> None:
@@ -143,17 +143,17 @@ def test_a_kind_that_there_is_not(check: Check, kind: str, told: str) -> None:
     ("module", "told"),
     [
         (
-            "nats",
-            "nats needs nats-py, which is not installed: pip install 'inboxd[nats]'.",
+            "pamqp",
+            "rabbitmq needs pamqp, which is not installed: pip install 'inboxd[rabbitmq]'.",
         ),
-        ("inboxd.brokers.nats", "nats cannot be used with the nats-py that is installed"),
+        ("inboxd.brokers.rabbitmq", "rabbitmq cannot be used with the pamqp that is installed"),
     ],
 )
 def test_a_library_that_is_missing_or_another_version_is_named(
     check: Check, user: str, module: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    (line,) = check(f'[brokers.main]\nkind = "nats"\nservers = ["127.0.0.1:1"]\n{user}')
+    (line,) = check(f'[brokers.main]\nkind = "rabbitmq"\nservers = ["127.0.0.1:1"]\n{user}')
     assert line["verdict"] == "fail"
     assert told in line["found"]
 
@@ -169,6 +169,6 @@ def test_a_library_that_is_missing_or_another_version_is_named(
 def test_a_password_that_others_could_read_is_a_warning(
     check: Check, lines: str, *, told: bool
 ) -> None:
-    far = '[brokers.main]\nkind = "nats"\nservers = ["192.0.2.1:1"]\nconnect_timeout = "1ms"\n'
+    far = '[brokers.main]\nkind = "rabbitmq"\nservers = ["192.0.2.1:1"]\nconnect_timeout = "1ms"\n'
     found = sorted((each["verdict"] for each in check(f"{far}{lines}\n{SHOP}")), reverse=True)
     assert found == (["warn", "fail"] if told else ["fail"])

@@ -127,7 +127,7 @@ def kafka(**more: str) -> str:
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        ("[brokers.mq]\n", "kind is missing; set it to one of nats, or to the name"),
+        ("[brokers.mq]\n", "kind is missing; set it to one of nats, rabbitmq"),
         ('[brokers.mq]\nkind = "nats"\n', 'servers is empty; set servers = ["host:port"]'),
         (NATS.replace("127.0.0.1:4222", "a"), "'a' in servers is not \"host:port\""),
         (NATS.replace("127", "nats://127"), "'nats://127.0.0.1:4222' in servers is not"),
@@ -193,6 +193,7 @@ def test_what_contradicts_in_a_relay_is_refused(written: Any, lines: str, told: 
         (USERS.replace('"log"', '"own"'), "broker 'own' is pigeon, which is only published to"),
         (USERS.replace('"users"', ""), "kafka_topics is missing: broker 'log' is kafka"),
         (f'{USERS}nats_stream = "A"\n', "nats_stream is for nats, and broker 'log' is kafka"),
+        (f'{USERS}rabbitmq_queue = "a"\n', "rabbitmq_queue is for rabbitmq, and broker 'log'"),
         (f'{SHOP}nats_durable = "a"\n', "nats_durable is for nats, and broker 'mq' is rabbitmq"),
         (f'{SHOP}begin = "newest"\n', "begin is for streams, and a RabbitMQ queue has what is"),
         (f"{SHOP}prefetch = 999\n", "page_rows (1000) is more than prefetch (999)"),

@@ -1,0 +1,1 @@
+"""The other side of the settings in `rabbitmq.toml`: the event bus."""

@@ -1,0 +1,15 @@
+"""RabbitMQ: messages are published to exchanges, and consumed from one queue.
+
+`publisher` and `consumer` are the two faces of `contract`; `connection` is what both stand on, and
+`servers` opens it; `amqp` and `incoming` turn messages into bytes, and back.
+
+Why not aio-pika: it cannot be told to drop what it has not sent; it gives a whole connection up at
+a message that it cannot decode (a timestamp in nanoseconds is enough), so one such message would
+hold its queue for good; and it costs several times as much a message. Of what it stands on, pamqp
+is kept: it knows the methods of AMQP 0.9.1.
+"""
+
+from inboxd.brokers.rabbitmq.consumer import open_consumer
+from inboxd.brokers.rabbitmq.publisher import open_publisher
+
+__all__ = ["open_consumer", "open_publisher"]

@@ -1,0 +1,230 @@
+"""The consumer: messages of one queue in, acknowledged when they are stored.
+
+Promises, beside `contract`: at most `prefetch` messages are held; nobody else consumes the queue
+meanwhile, so it is read in order. RabbitMQ sees to that for a classic queue (`exclusive`), and for
+one with `x-single-active-consumer`; for a quorum queue without that RabbitMQ does not, so whoever
+finds another consumer there gives way. Known limits: a message that is not acknowledged when the
+connection ends comes again, behind others perhaps; queues of the type `stream` are refused, since
+an acknowledgement stores nothing there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn, cast
+
+import anyio
+from pamqp import commands
+
+from inboxd.brokers.contract import IncomingMessage, Stored
+from inboxd.brokers.rabbitmq import amqp, incoming
+from inboxd.brokers.rabbitmq.connection import AmqpClosed, AmqpConnection
+from inboxd.brokers.rabbitmq.servers import connect
+from inboxd.errors import BrokerUnavailable, StreamLost
+from inboxd.settings import Broker, MessageSource
+
+_TAG = "inboxd"
+_MOST_PREFETCHED = 65_535  # AMQP has two bytes for it
+_FORBIDDEN, _NOT_THERE, _LOCKED, _PRECONDITION = 403, 404, 405, 406
+
+
+async def open_consumer(
+    name: str, broker: Broker, source: str, settings: MessageSource, stored: Stored
+) -> RabbitMQConsumer:
+    """The only consumer of the source's queue. Raises BrokerUnavailable."""
+    del stored  # a queue has no positions: RabbitMQ knows what was acknowledged
+    connection = await connect(name, broker, f"inboxd, source {source}")
+    consumer = RabbitMQConsumer(connection, settings.rabbitmq_queue or "", source)
+    try:
+        await consumer.begin(min(settings.prefetch, _MOST_PREFETCHED))
+    except BaseException:
+        connection.abort()
+        raise
+    return consumer
+
+
+class RabbitMQConsumer:
+    """See `Consumer`."""
+
+    def __init__(self, connection: AmqpConnection, queue: str, source: str) -> None:
+        self._connection, self._queue, self._source = connection, queue, source
+        connection.take = self._take
+        self._held = deque[IncomingMessage]()
+        self._came: asyncio.Future[None] | None = None  # done when something has come
+        self._cancelled = False
+        self._acknowledged = 0  # up to which delivery all are
+        # Of the message that is coming.
+        self._delivery = (0, False, "")
+        self._properties = incoming.AmqpProperties()
+        self._parts: list[bytes] = []
+        self._missing = 0
+
+    async def begin(self, prefetch: int) -> None:
+        """Consume, and alone. Raises BrokerUnavailable."""
+        with self._explained():
+            if await self._consumers():
+                raise self._in_use()
+            try:
+                await self._consume(prefetch, exclusive=True)
+            except AmqpClosed as closed:
+                if not _is_in_use(closed):
+                    raise
+                # Somebody was faster; or it is a queue of which RabbitMQ lets one alone be active.
+                await self._connection.open_channel()
+                await self._consume(prefetch, exclusive=False)
+            consumers = await self._consumers()
+        if consumers > 1:
+            raise self._in_use()
+        if not consumers:
+            raise self._connection.unavailable(
+                f"does not count us as a consumer of queue {self._queue!r}: if that is a stream, "
+                f"bind a queue beside it and name that one in {self._where}"
+            )
+
+    async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:
+        """See `Consumer`."""
+        with self._explained():
+            self._connection.check()
+            if not self._held and not self._cancelled:
+                self._came = self._connection.promise()
+                with anyio.move_on_after(within):
+                    await self._came
+            if self._cancelled:
+                await self._gone()
+        return [self._held.popleft() for _ in range(min(most, len(self._held)))]
+
+    async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
+        """See `Consumer`; if some are left out, each by itself."""
+        if not messages:
+            return
+        tags = [cast(int, message.token) for message in messages]
+        if tags[-1] - self._acknowledged == len(tags):
+            self._acknowledged = tags[-1]
+            written = amqp.acknowledged(tags[-1], multiple=True)
+        else:
+            written = b"".join(amqp.acknowledged(tag, multiple=False) for tag in tags)
+        with self._explained():
+            self._connection.send(written)
+
+    async def lag(self) -> int | None:
+        """How many messages are ready in the queue; what is held here is not."""
+        with self._explained():
+            return (await self._declare()).message_count
+
+    async def close(self) -> None:
+        """See `Consumer`."""
+        await self._connection.close()
+
+    # ------------------------------------------------------------------ what is asked
+
+    async def _consume(self, prefetch: int, *, exclusive: bool) -> None:
+        await self._connection.call(commands.Basic.Qos(prefetch_count=prefetch))
+        await self._connection.call(amqp.consumed(self._queue, _TAG, exclusive=exclusive))
+
+    async def _declare(self) -> commands.Queue.DeclareOk:
+        declared = await self._connection.call(amqp.declared_passively(self._queue))
+        return cast(commands.Queue.DeclareOk, declared)
+
+    async def _consumers(self) -> int:
+        return (await self._declare()).consumer_count or 0
+
+    async def _gone(self) -> NoReturn:
+        """RabbitMQ has ended our consumption: say why."""
+        try:
+            await self._declare()
+        except AmqpClosed as closed:
+            if closed.code != _NOT_THERE:
+                raise
+            raise StreamLost(
+                f"queue {self._queue!r} was deleted, and with it what was not acknowledged: "
+                f"declare it again, or correct rabbitmq_queue of {self._where}."
+            ) from closed
+        raise self._connection.unavailable(
+            f"has ended our consumption of queue {self._queue!r}: its node stops, or it moves"
+        )
+
+    # ------------------------------------------------------------------ what comes
+
+    def _take(self, kind: int, index: int, payload: bytes) -> None:
+        if kind == amqp.BODY:
+            self._parts.append(payload)
+            self._missing -= len(payload)
+        elif kind == amqp.HEADER:
+            self._missing, self._properties = incoming.content(payload)
+            self._parts = []
+        elif index == commands.Basic.Deliver.index:
+            self._delivery = incoming.delivery(payload)
+            return
+        elif index == commands.Basic.Cancel.index:
+            self._cancelled = True
+            self._wake()
+            return
+        if self._missing <= 0:
+            self._complete()
+
+    def _complete(self) -> None:
+        tag, redelivered, routing_key = self._delivery
+        headers = self._properties.headers
+        parts = self._parts
+        self._held.append(
+            IncomingMessage(
+                stream=self._queue,
+                position=None,
+                body=parts[0] if len(parts) == 1 else b"".join(parts),
+                sent_to=routing_key,
+                content_type=headers.get("content-type"),
+                headers=headers,
+                id=headers.get("message-id"),
+                sent_at=self._properties.time,
+                redelivered=redelivered,
+                token=tag,
+            )
+        )
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._came is not None and not self._came.done():
+            self._came.set_result(None)
+
+    # ------------------------------------------------------------------ what is wrong
+
+    @property
+    def _where(self) -> str:
+        return f"[inbound.messages.{self._source}]"
+
+    def _in_use(self) -> BrokerUnavailable:
+        return self._connection.unavailable(
+            f"has another consumer of queue {self._queue!r}, and only one at a time keeps its "
+            "order: nothing is to be done if that is another worker of this inbox; stop it if not"
+        )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """A channel that was closed, as one line that says what to do."""
+        try:
+            yield
+        except AmqpClosed as closed:
+            raise self._closed(closed) from closed
+
+    def _closed(self, closed: AmqpClosed) -> BrokerUnavailable:
+        if _is_in_use(closed):
+            return self._in_use()
+        if closed.code == _NOT_THERE:
+            return self._connection.unavailable(
+                f"has no queue {self._queue!r}: declare it, or correct rabbitmq_queue of "
+                f"{self._where}"
+            )
+        remedy = ""
+        if closed.code == _FORBIDDEN:
+            remedy = f": let the user read queue {self._queue!r}"
+        elif closed.code == _PRECONDITION:
+            remedy = f": raise RabbitMQ's consumer_timeout, or lower prefetch of {self._where}"
+        return self._connection.unavailable(f"closed the channel ({closed.text}){remedy}")
+
+
+def _is_in_use(closed: AmqpClosed) -> bool:
+    """405: another connection has declared the queue for itself."""
+    return closed.code == _LOCKED or (closed.code == _FORBIDDEN and "exclusive use" in closed.text)

@@ -1,0 +1,37 @@
+"""What tests of RabbitMQ share: a server for the whole session, and a queue for each test."""
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from aio_pika.abc import AbstractChannel, AbstractQueue
+
+from inboxd.settings import Broker
+from tests.brokers.rabbitmq.published import broker_at
+from tests.support.rabbitmq import RabbitMQServer, plain_channel, rabbitmq_server
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[RabbitMQServer]:
+    """The server that all tests share; a test that stops it starts it again."""
+    with rabbitmq_server() as running:
+        yield running
+
+
+@pytest.fixture
+def broker(server: RabbitMQServer) -> Broker:
+    """Its settings."""
+    return broker_at(server.address)
+
+
+@pytest.fixture
+async def channel(server: RabbitMQServer) -> AsyncIterator[AbstractChannel]:
+    """A channel of a plain client."""
+    async with plain_channel(server) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def queue(channel: AbstractChannel) -> AbstractQueue:
+    """A queue of the test's own."""
+    return await channel.declare_queue(uuid.uuid4().hex, durable=True)

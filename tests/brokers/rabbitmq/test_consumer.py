@@ -1,0 +1,217 @@
+"""A consumer from RabbitMQ: what comes, what comes again, and who else may consume."""
+
+import datetime as dt
+import uuid
+
+import anyio
+import pytest
+from aio_pika import Message
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
+from pamqp.common import FieldTable
+
+from inboxd.brokers.contract import Consumer, IncomingMessage
+from inboxd.brokers.rabbitmq import amqp
+from inboxd.brokers.rabbitmq.servers import connect
+from inboxd.errors import BrokerUnavailable
+from inboxd.settings import Broker
+from tests.brokers.rabbitmq.published import (
+    Told,
+    a_message,
+    bodies_of,
+    consumer_at,
+    count_of,
+    publisher_at,
+    some_messages,
+)
+
+pytestmark = pytest.mark.anyio
+
+_WITHIN = 30.0
+
+
+async def _fill(broker: Broker, queue: AbstractQueue, count: int) -> None:
+    """Publish so many, numbered from 0 on."""
+    async with publisher_at(broker) as publisher:
+        await publisher.publish(some_messages(queue.name, count), told := Told())
+    assert len(told.confirmed) == count
+
+
+async def _received(consumer: Consumer, count: int) -> list[IncomingMessage]:
+    found: list[IncomingMessage] = []
+    while len(found) < count:
+        page = await consumer.receive(count - len(found), _WITHIN)
+        assert page
+        found += page
+    return found
+
+
+async def test_a_message_comes_with_what_its_sender_said(
+    broker: Broker, channel: AbstractChannel, queue: AbstractQueue
+) -> None:
+    at = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+    message = Message(
+        b'{"a": 1}',
+        headers={
+            "cloudEvents:Type": "a.b",
+            "Number": 5,
+            "Small": -3,
+            "Yes": True,
+            "At": at,
+            "Half": 0.5,
+            "Raw": bytearray(b"\xe4"),
+            "None": None,
+            "x-death": [{"reason": "expired"}],
+            "last": "zwölf",
+            "type": "spoofed",
+        },
+        content_type="application/json",
+        message_id="m-1",
+        timestamp=at,
+        type="order.paid",
+        app_id="shop",
+        priority=3,
+    )
+    exchange = await channel.get_exchange("amq.topic")
+    await queue.bind(exchange, f"{queue.name}.#")
+    await exchange.publish(message, f"{queue.name}.a")
+    async with consumer_at(broker, queue.name) as consumer:
+        (came,) = await consumer.receive(10, _WITHIN)
+    assert came == IncomingMessage(
+        stream=queue.name,
+        position=None,
+        body=b'{"a": 1}',
+        sent_to=f"{queue.name}.a",
+        content_type="application/json",
+        headers={
+            "cloudevents:type": "a.b",
+            "number": "5",
+            "small": "-3",
+            "yes": "true",
+            "at": "2026-01-02T03:04:05Z",
+            "half": "0.5",
+            "raw": "ä",
+            "last": "zwölf",
+            "type": "order.paid",
+            "content-type": "application/json",
+            "message-id": "m-1",
+            "app-id": "shop",
+        },
+        id="m-1",
+        sent_at=at.timestamp(),
+        token=1,
+    )
+
+
+async def test_what_is_not_acknowledged_comes_again(broker: Broker, queue: AbstractQueue) -> None:
+    await _fill(broker, queue, 10)
+    async with consumer_at(broker, queue.name) as consumer:
+        first = await _received(consumer, 10)
+        assert not any(message.redelivered for message in first)
+        await consumer.acknowledge(first[:4])
+        await consumer.acknowledge([])
+    async with consumer_at(broker, queue.name) as consumer:
+        again = await _received(consumer, 6)
+        assert [message.body for message in again] == [b"4", b"5", b"6", b"7", b"8", b"9"]
+        assert all(message.redelivered for message in again)
+        for message in (again[1], again[3]):  # what is left out is not meant
+            await consumer.acknowledge([message])
+        await consumer.acknowledge(again[4:])
+    assert await bodies_of(queue) == [b"4", b"6"]
+
+
+async def test_no_more_is_held_than_the_settings_say(broker: Broker, queue: AbstractQueue) -> None:
+    """And a page is no larger than it was asked for; the rest is the next one."""
+    await _fill(broker, queue, 100)
+    async with consumer_at(broker, queue.name, prefetch=30) as consumer:
+        page = await _received(consumer, 20)
+        assert [*await consumer.receive(100, _WITHIN)] != []
+        assert await consumer.receive(100, 0.01) == []
+        assert await consumer.lag() == 70
+        await consumer.acknowledge(page)
+        assert await _received(consumer, 20)
+        assert await consumer.lag() == 50
+
+
+async def test_none_come_in_time(broker: Broker, queue: AbstractQueue) -> None:
+    """One that is waited for in vain, or is cancelled, takes nothing from the next one."""
+    async with consumer_at(broker, queue.name) as consumer:
+        assert await consumer.receive(10, 0.01) == []
+        with anyio.move_on_after(0.01):
+            await consumer.receive(10, _WITHIN)
+        await _fill(broker, queue, 1)
+        assert len(await consumer.receive(10, _WITHIN)) == 1
+
+
+async def test_a_message_that_nobody_can_read_does_not_hold_the_queue(
+    broker: Broker, queue: AbstractQueue
+) -> None:
+    """A time in nanoseconds, which ends the connection of a plain client."""
+    connection = await connect("main", broker, "tests")
+    message = a_message(queue.name, id="n-1")
+    stamp = amqp.stamp(1_700_000_000_000_000_000)
+    connection.send(amqp.published(message, stamp, connection.frame_max))
+    await connection.close()
+    await _fill(broker, queue, 1)
+    async with consumer_at(broker, queue.name) as consumer:
+        first, second = await _received(consumer, 2)
+    assert (first.id, first.sent_at) == ("n-1", None)
+    assert second.body == b"0"
+
+
+async def test_one_consumer_at_a_time(broker: Broker, queue: AbstractQueue) -> None:
+    async with consumer_at(broker, queue.name):
+        await _is_in_use(broker, queue)
+    async with consumer_at(broker, queue.name):
+        pass
+
+
+async def test_a_consumer_of_another_program_is_not_joined(
+    broker: Broker, queue: AbstractQueue
+) -> None:
+    async def take(message: AbstractIncomingMessage) -> None:
+        await message.ack()
+
+    tag = await queue.consume(take)
+    await _is_in_use(broker, queue)
+    await queue.cancel(tag)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"x-single-active-consumer": True},
+        {"x-queue-type": "quorum"},
+        {"x-queue-type": "quorum", "x-single-active-consumer": True},
+    ],
+)
+async def test_queues_of_other_kinds_have_one_consumer_too(
+    broker: Broker, channel: AbstractChannel, arguments: FieldTable
+) -> None:
+    queue = await channel.declare_queue(uuid.uuid4().hex, durable=True, arguments=arguments)
+    await _fill(broker, queue, 3)
+    async with consumer_at(broker, queue.name) as consumer:
+        came = await _received(consumer, 3)
+        await _is_in_use(broker, queue)
+        await consumer.acknowledge(came)
+    assert await count_of(queue) == 0
+    await queue.delete(if_unused=False, if_empty=False)
+
+
+async def test_a_stream_is_refused(broker: Broker, channel: AbstractChannel) -> None:
+    arguments: FieldTable = {"x-queue-type": "stream"}
+    queue = await channel.declare_queue(uuid.uuid4().hex, durable=True, arguments=arguments)
+    with pytest.raises(BrokerUnavailable, match="if that is a stream, bind a queue beside it"):
+        async with consumer_at(broker, queue.name):
+            pass
+    await queue.delete(if_unused=False, if_empty=False)
+
+
+async def _is_in_use(broker: Broker, queue: AbstractQueue) -> None:
+    with pytest.raises(BrokerUnavailable) as told:
+        async with consumer_at(broker, queue.name):
+            pass
+    assert str(told.value) == (
+        f"broker 'main' at {broker.servers[0]} has another consumer of queue {queue.name!r}, and "
+        "only one at a time keeps its order: nothing is to be done if that is another worker of "
+        "this inbox; stop it if not."
+    )
