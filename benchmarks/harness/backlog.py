@@ -24,7 +24,7 @@ async def fill_events(
         f"select '{type_}', {payload(size)} from {PAD} as t(pad), generate_series(1, {rows}) n",
         timeout=600,
     )
-    await _settle_down(connection)
+    await settle_down(connection)
 
 
 async def fill_lines(
@@ -50,7 +50,7 @@ async def fill_lines(
             "update inboxd.events set position = 1, head = true, status = 'failed'"
             " where ordering_key = 'hot' and payload is null"
         )
-    await _settle_down(connection)
+    await settle_down(connection)
 
 
 async def fill_commands(
@@ -67,9 +67,10 @@ async def fill_commands(
         f"generate_series(1, {rows}) n",
         timeout=600,
     )
-    await _settle_down(connection)
+    await settle_down(connection)
 
 
-async def _settle_down(connection: asyncpg.Connection) -> None:
+async def settle_down(connection: asyncpg.Connection) -> None:
+    """Vacuum and write out what was filled."""
     await connection.execute("vacuum analyze inboxd.events, inboxd.commands, inboxd.bodies")
     await connection.execute("checkpoint")

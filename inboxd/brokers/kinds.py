@@ -29,6 +29,7 @@ OpenConsumer: TypeAlias = Callable[
 
 # The module that each needs, the package that has it, and our extra.
 _BUILT_IN: Mapping[str, tuple[str, str, str]] = {
+    "kafka": ("aiokafka", "aiokafka", "kafka"),
     "nats": ("nats", "nats-py", "nats"),
     "rabbitmq": ("pamqp", "pamqp", "rabbitmq"),
 }

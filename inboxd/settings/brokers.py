@@ -23,7 +23,7 @@ from inboxd.settings.references import (
 from inboxd.settings.secrets import read_secret
 from inboxd.settings.values import Duration, Names, Size
 
-BUILT_IN = ("nats", "rabbitmq")
+BUILT_IN = ("kafka", "nats", "rabbitmq")
 
 # Without a pattern in the schema: editors know names of tables by `additionalProperties`.
 BrokerName = Annotated[str, AfterValidator(name_of("broker")), Schema({"type": "string"})]
@@ -37,7 +37,7 @@ class Broker(Section):
         "",
         pattern=r"^([a-z][a-z0-9_]*)?$",
         max_length=100,
-        description="What it is: nats, rabbitmq, or the name of a plugin's publisher.",
+        description="What it is: kafka, nats, rabbitmq, or the name of a plugin's publisher.",
     )
     servers: Names = Field(
         (),

@@ -57,6 +57,7 @@ def test_drain(name: str) -> None:
     ("script", "rows", "options"),
     [
         ("bursts", 500, []),
+        ("consume", 1_500, []),
         ("dedup", 1_000, ["--set=wal_compression=pglz", "--set=max_wal_size=64MB"]),
         ("emit", 1_000, []),
         ("growth", 500, ["--lines=alone"]),
@@ -64,6 +65,7 @@ def test_drain(name: str) -> None:
         ("latency", 20, []),
         ("memory", 1_000, []),
         ("receive", 200, ["--lines=single bodies, one"]),
+        ("relay", 1_500, ["--lines=no keys"]),
         ("spool", 2_000, ["--lines=down"]),
         ("snapshot", 500, ["--lines=, a nap"]),
     ],

@@ -127,7 +127,7 @@ def test_a_password_file_that_cannot_be_read_is_named(check: Check) -> None:
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ("pidgin", "'pidgin' is not a kind of broker; known: broken, lines, nats"),
+        ("pidgin", "'pidgin' is not a kind of broker; known: broken, kafka, "),
         ("broken", "pigeon 1.0, entry point broken = pigeon:missing: import failed: Attr"),
     ],
 )

@@ -55,7 +55,7 @@ NAMED: dict[str, tuple[str, type[BaseModel]]] = {
 ALTERNATIVES = {
     "inbound.webhooks": {"type_from", "type_prefix", "certificate", "options"},
     "inbound.messages": {
-        *("kafka_topics", "rabbitmq_queue", "type_from", "type_prefix"),
+        *("nats_stream", "nats_subjects", "rabbitmq_queue", "type_from", "type_prefix"),
     },
     "targets": {"hmac"},
     "brokers": {"password", "virtual_host", "options"},

@@ -127,14 +127,14 @@ def kafka(**more: str) -> str:
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        ("[brokers.mq]\n", "kind is missing; set it to one of nats, rabbitmq"),
+        ("[brokers.mq]\n", "kind is missing; set it to one of kafka, nats, rabbitmq"),
         ('[brokers.mq]\nkind = "nats"\n', 'servers is empty; set servers = ["host:port"]'),
-        (NATS.replace("127.0.0.1:4222", "a"), "'a' in servers is not \"host:port\""),
-        (NATS.replace("127", "nats://127"), "'nats://127.0.0.1:4222' in servers is not"),
-        (NATS.replace("127", "a:hunter2@127"), "servers has a login in it, where it is shown"),
+        (KAFKA.replace("127.0.0.1:9092", "a"), "'a' in servers is not \"host:port\""),
+        (KAFKA.replace("127", "kafka://127"), "'kafka://127.0.0.1:9092' in servers is not"),
+        (KAFKA.replace("127", "a:hunter2@127"), "servers has a login in it, where it is shown"),
         (f'{NATS}mechanism = "plain"\n', "mechanism is for kafka, and this broker is nats"),
-        (f'{NATS}virtual_host = "/a"\n', "virtual_host is for rabbitmq, and this broker is nats"),
-        (f"{NATS}options = {{ a = 1 }}\n", "options is for publishers of plugins, and this one is"),
+        (kafka(virtual_host='"/a"'), "virtual_host is for rabbitmq, and this broker is kafka"),
+        (kafka(options="{ a = 1 }"), "options is for publishers of plugins, and this one is kafka"),
         (
             kafka(user='"a"', password='"hunter2"', password_file='"/a"'),
             "password and password_file are both set; leave one out",
@@ -143,7 +143,7 @@ def kafka(**more: str) -> str:
             f'{OWN}password = "hunter2"\npassword_file = "/a"\n',
             "password and password_file are both set; leave one out",
         ),
-        (f'{NATS}user = "a"\n', "set password_file, or give the file broker_bus_password"),
+        (kafka(user='"a"'), "set password_file, or give the file broker_log_password"),
         (kafka(password='"hunter2"'), "the password has no user; set user"),
         (
             kafka(user='"a"', password='"hunter2"', mechanism='"plain"'),
@@ -194,6 +194,7 @@ def test_what_contradicts_in_a_relay_is_refused(written: Any, lines: str, told: 
         (USERS.replace('"users"', ""), "kafka_topics is missing: broker 'log' is kafka"),
         (f'{USERS}nats_stream = "A"\n', "nats_stream is for nats, and broker 'log' is kafka"),
         (f'{USERS}rabbitmq_queue = "a"\n', "rabbitmq_queue is for rabbitmq, and broker 'log'"),
+        (f'{SHOP}kafka_group = "a"\n', "kafka_group is for kafka, and broker 'mq' is rabbitmq"),
         (f'{SHOP}nats_durable = "a"\n', "nats_durable is for nats, and broker 'mq' is rabbitmq"),
         (f'{SHOP}begin = "newest"\n', "begin is for streams, and a RabbitMQ queue has what is"),
         (f"{SHOP}prefetch = 999\n", "page_rows (1000) is more than prefetch (999)"),

@@ -1,0 +1,84 @@
+"""Where a partition is begun: behind its stored position, or with its oldest message.
+
+What the group has committed is never asked for: it is ahead of a database that was restored from a
+backup.
+
+Promises that a stored position counts only while the broker has what follows it, of the same Kafka
+topic: nothing is passed over in silence. A position without an identity is an operator's word, and
+goes on with the oldest message if that is a later one. Known limits: brokers before Kafka 2.8 know
+no ids of topics, so one of theirs that was created anew and has grown past the stored position is
+not noticed; of partitions that are added to a Kafka topic, "newest" is where they are noticed, up
+to a minute later.
+"""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from aiokafka.structs import TopicPartition
+
+from inboxd.brokers.contract import Stored, StreamPosition
+from inboxd.brokers.kafka.messages import stream
+from inboxd.brokers.kafka.topics import UNKNOWN, KafkaTopics, Offsets
+from inboxd.errors import StreamLost
+
+Positions: TypeAlias = Mapping[TopicPartition, StreamPosition | None]
+
+
+async def opened(stored: Stored, topics: KafkaTopics) -> Positions:
+    """Open the partitions; up to where they are stored."""
+    return {
+        partition: await stored(
+            stream(partition), StreamPosition(offsets.end - 1, topics.ids[partition.topic])
+        )
+        for partition, offsets in topics.offsets.items()
+    }
+
+
+def beginnings(source: str, positions: Positions, topics: KafkaTopics) -> dict[TopicPartition, int]:
+    """The offsets at which partitions are begun. Raises StreamLost.
+
+    topics: as they are after the partitions were opened; another reader may have stored more than
+    there was before.
+    """
+    found = {}
+    for partition, position in positions.items():
+        offsets, identity = topics.offsets[partition], topics.ids[partition.topic]
+        if position is None:
+            found[partition] = offsets.oldest
+        else:
+            found[partition] = _behind(source, partition, position, offsets, identity)
+    return found
+
+
+def lost(
+    source: str, partition: TopicPartition, position: int, offsets: Offsets, why: str
+) -> StreamLost:
+    """The error for a partition whose broker does not have what follows a position."""
+    name = stream(partition)
+    return StreamLost(
+        f"source {source!r}, stream {name}: position {position} is stored, and the broker has "
+        f"{offsets}: {why}. Say where to go on: inboxd messages reset {source} {name} "
+        "--to oldest|newest|POSITION."
+    )
+
+
+def _behind(
+    source: str,
+    partition: TopicPartition,
+    stored: StreamPosition,
+    offsets: Offsets,
+    identity: str,
+) -> int:
+    offset = stored.position + 1
+    known = UNKNOWN not in (stored.identity, identity)
+    if stored.identity and known and stored.identity != identity:
+        why = f"the Kafka topic was created anew (its id was {stored.identity}, is {identity})"
+    elif offset > offsets.end:
+        why = "it ends earlier, since the Kafka topic was created anew, or has lost messages"
+    elif not stored.identity:
+        return max(offset, offsets.oldest)
+    elif offset < offsets.oldest:
+        why = "what followed was deleted (retention)"
+    else:
+        return offset
+    raise lost(source, partition, stored.position, offsets, why)

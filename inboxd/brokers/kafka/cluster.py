@@ -1,0 +1,163 @@
+"""Connections to the brokers of a Kafka cluster, and which of them leads which partition.
+
+aiokafka's own client is not used: it goes on in the background, and closing it sends what waits.
+Here is what lies below: its connections, which know versions, TLS and SASL, and its requests.
+
+Owns connections by broker, and the leaders of partitions as they were when asked last. Promises
+that after `abort` no byte is sent any more, of those that the kernel holds either. Known limit:
+only a connection that breaks, or a request that fails, shows that a leader changed.
+"""
+
+import socket
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from aiokafka.errors import (
+    KafkaConnectionError,
+    LeaderNotAvailableError,
+    NoError,
+    for_code,
+)
+from aiokafka.protocol.metadata import MetadataRequest
+from anyio import move_on_after
+
+from inboxd.brokers.kafka.access import (
+    LOST,
+    Access,
+    Connection,
+    connect,
+    first_places,
+    why_not_reached,
+)
+
+# With it, what the kernel has not sent yet is thrown away.
+_NO_LINGER = struct.pack("ii", 1, 0)
+_NO_LEADER = -1
+_CLOSING = 2.0
+
+
+class KafkaCluster:
+    """What is known of one; one task uses it at a time, but for `send` to different brokers."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self.leaders: dict[str, list[int]] = {}
+        """Of each topic that was looked up and is there: the broker of each partition, or -1."""
+        self._places: dict[int, tuple[str, int]] = {}
+        self._connections: dict[int, Connection] = {}
+
+    async def send(self, broker: int, request: Any) -> Any:
+        """What one broker answers. Raises one of `LOST`; its connection is closed then."""
+        try:
+            connection = await self._connected(broker)
+            return await connection.send(request)
+        except LOST:
+            self._drop(broker)
+            raise
+
+    async def ask(self, request: Any) -> Any:
+        """What any broker answers. Raises one of `LOST`."""
+        error: Exception = KafkaConnectionError("no broker is known")
+        for broker in sorted(self._places, key=self._connections.__contains__, reverse=True):
+            try:
+                return await self.send(broker, request)
+            except LOST as lost:
+                error = lost
+        raise error
+
+    async def look_up(
+        self, topics: Iterable[str], *, create: bool = True
+    ) -> dict[str, type[Exception]]:
+        """Learn the leaders of Kafka topics, and return why some are missing.
+
+        create: a broker that may create them does so. Raises one of `LOST`.
+        """
+        return self._learn(await self.ask(MetadataRequest(list(topics), create)))
+
+    async def learn_from(self, connection: Connection) -> None:
+        """Learn where the brokers are."""
+        self._learn(await connection.send(MetadataRequest([])))
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """The broker that leads a partition; None: it has none."""
+        leaders = self.leaders.get(topic, [])
+        found = leaders[partition] if partition < len(leaders) else _NO_LEADER
+        return None if found == _NO_LEADER else found
+
+    def abort(self) -> None:
+        """Close all connections at once."""
+        for connection in self._connections.values():
+            abort(connection)
+
+    async def close(self) -> None:
+        """Abort, and wait until that is done."""
+        ends = [abort(connection) for connection in self._connections.values()]
+        with move_on_after(_CLOSING, shield=True):
+            for end in ends:
+                await end
+        self._connections.clear()
+
+    async def _connected(self, broker: int) -> Connection:
+        found = self._connections.get(broker)
+        if found is None or not found.connected():
+            if broker not in self._places:
+                raise KafkaConnectionError(f"broker {broker} is not known")
+            found = await connect(self.access, *self._places[broker])
+            self._connections[broker] = found
+        return found
+
+    def _drop(self, broker: int) -> None:
+        if (connection := self._connections.pop(broker, None)) is not None:
+            abort(connection)
+
+    def _learn(self, metadata: Any) -> dict[str, type[Exception]]:
+        if metadata.brokers:
+            self._places = {node: (host, port) for node, host, port, *_ in metadata.brokers}
+        missing = {}
+        for code, topic, *_, partitions in metadata.topics:
+            error = for_code(code)
+            if error is NoError and not partitions:
+                error = LeaderNotAvailableError
+            if error is NoError:
+                self.leaders[topic] = _leaders(partitions)
+            else:
+                self.leaders.pop(topic, None)
+                missing[topic] = error
+        return missing
+
+
+async def open_cluster(access: Access) -> KafkaCluster:
+    """The cluster behind the first server that answers. Raises BrokerUnavailable."""
+    cluster = KafkaCluster(access)
+    reason: Exception = KafkaConnectionError("no servers are set")
+    for host, port in first_places(access):
+        try:
+            connection = await connect(access, host, port)
+            try:
+                await cluster.learn_from(connection)
+            finally:
+                abort(connection)
+        except LOST as error:
+            reason = error
+        else:
+            return cluster
+    raise access.unavailable(why_not_reached(access, reason)) from reason
+
+
+def abort(connection: Connection) -> Any:
+    """Close a connection without sending what waits; what can be awaited until it is closed."""
+    if (writer := connection._writer) is not None:  # noqa: SLF001 - the library has no other way
+        with suppress(OSError):
+            writer.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER
+            )
+        writer.transport.abort()
+    return connection.close()
+
+
+def _leaders(partitions: Iterable[Any]) -> list[int]:
+    """Those of partitions 0, 1 and so on."""
+    found = {partition: leader for _, partition, leader, *_ in partitions}
+    return [found.get(partition, _NO_LEADER) for partition in range(max(found, default=-1) + 1)]

@@ -1,0 +1,208 @@
+"""Consumes Kafka topics as a member of a group; where it goes on is the inbox's word, not Kafka's.
+
+Promises that each assignment is begun behind the stored positions
+(`beginnings`); that of a partition which the group has taken away nothing is handed over any more;
+and that an offset which the broker does not have is an error, never a jump. What was acknowledged
+is committed to the group, for tools that show how far it is behind; if that fails, no harm is done.
+
+After each division it goes on behind what is stored then, so what it has handed over before may
+come again; a reader whose partition was taken away is found out by the engine.
+
+Known limit: a Kafka topic that is missing is an error for the whole source.
+*See:* `member`, which bounds what is held; `inbound/messages/`, which uses it.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from time import monotonic
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import (
+    ConsumerStoppedError,
+    GroupAuthorizationFailedError,
+    IllegalStateError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+    UnsupportedCodecError,
+)
+from aiokafka.structs import TopicPartition
+from anyio import CancelScope
+
+from inboxd.brokers.contract import IncomingMessage, Stored
+from inboxd.brokers.kafka.access import LOST, Access, access_to, why_not_reached
+from inboxd.brokers.kafka.answers import Answers
+from inboxd.brokers.kafka.assignment import Assignment
+from inboxd.brokers.kafka.beginnings import beginnings, lost, opened
+from inboxd.brokers.kafka.member import LEAVING, commit, ended, member
+from inboxd.brokers.kafka.messages import messages, stream
+from inboxd.brokers.kafka.topics import KafkaTopics, kafka_topics
+from inboxd.errors import BrokerUnavailable, StreamLost
+from inboxd.settings import Broker, MessageSource
+
+_TROUBLE = (*LOST, IllegalStateError, ConsumerStoppedError)
+
+
+class KafkaConsumer:
+    """A member of a group."""
+
+    def __init__(
+        self,
+        access: Access,
+        source: str,
+        settings: MessageSource,
+        stored: Stored,
+        consumer: AIOKafkaConsumer,
+    ) -> None:
+        self._access = access
+        self._source = source
+        self._settings = settings
+        self._stored = stored
+        self._consumer = consumer
+        self._assignment = Assignment(consumer)
+        self._begun: frozenset[TopicPartition] | None = None
+        self._topics = KafkaTopics(0, {}, {})
+        self._answers = Answers(access, consumer, self._assignment)
+        self._to_commit: dict[TopicPartition, int] = {}
+        self._committing: asyncio.Task[None] | None = None
+
+    async def join(self) -> None:
+        """Become a member of the group. Raises BrokerUnavailable."""
+        try:
+            await self._consumer.start()
+        except LOST as error:
+            raise self._access.unavailable(why_not_reached(self._access, error)) from error
+        self._consumer.subscribe(self._settings.kafka_topics, listener=self._assignment)
+
+    async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:
+        """As the contract says; what has to be begun first may take longer."""
+        deadline = monotonic() + within
+        while True:
+            await self._begin()
+            try:
+                if found := await self._taken(most):
+                    return found
+                if (left := deadline - monotonic()) <= 0:
+                    self._commit()  # what failed before
+                    self._answers.check(self._settings.kafka_topics)
+                    return []
+                await self._assignment.wait(left)
+            except _TROUBLE as error:
+                raise await self._explained(error) from error
+
+    async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
+        """As the contract says; it does not wait until that is committed."""
+        for message in messages:
+            if isinstance(message.token, TopicPartition) and message.position is not None:
+                self._to_commit[message.token] = message.position + 1
+        self._commit()
+
+    async def lag(self) -> int | None:
+        """As the contract says, of the partitions that this consumer has."""
+        if self._begun is None or self._begun is not self._assignment.partitions:
+            return None
+        behind = 0
+        for partition in self._begun:
+            end = self._consumer.highwater(partition)
+            end = self._topics.offsets[partition].end if end is None else end
+            behind += max(0, end - await self._consumer.position(partition))
+        return behind
+
+    async def close(self) -> None:
+        """Leave the group, if the broker answers."""
+        with CancelScope(shield=True):
+            if self._committing is not None:
+                await asyncio.wait([self._committing], timeout=LEAVING)
+                self._committing.cancel()
+            await ended(self._consumer)
+
+    async def _taken(self, most: int) -> list[IncomingMessage]:
+        """What is there, of partitions that were begun. Raises KafkaError."""
+        if self._begun is None or self._begun is not self._assignment.partitions:
+            return []
+        # It does not wait, so no partition is taken away meanwhile.
+        found = await self._consumer.getmany(timeout_ms=0, max_records=most)
+        made: list[IncomingMessage] = []
+        for partition, records in found.items():
+            made += messages(partition, records, self._topics.ids[partition.topic])
+            self._answers.came(partition)
+        return made
+
+    async def _begin(self) -> None:
+        """Go on behind what is stored, if partitions were assigned; they may be others by then."""
+        assigned = self._assignment.partitions
+        if assigned is None or assigned is self._begun:
+            return
+        names = self._settings.kafka_topics
+        positions = await opened(self._stored, await kafka_topics(self._access, names, assigned))
+        topics = await kafka_topics(self._access, names, assigned)
+        offsets = beginnings(self._source, positions, topics)
+        if assigned is not self._assignment.partitions:
+            return
+        for partition, offset in offsets.items():
+            self._consumer.seek(partition, offset)
+        self._begun, self._topics = assigned, topics
+        self._to_commit = self._still_ours(self._to_commit)
+        self._answers.begin()
+
+    def _commit(self) -> None:
+        """In a task of its own: its time is nobody's."""
+        if self._to_commit and (self._committing is None or self._committing.done()):
+            self._committing = asyncio.create_task(self._commit_all())
+
+    async def _commit_all(self) -> None:
+        while offsets := self._still_ours(self._to_commit):
+            self._to_commit = {}
+            try:
+                await commit(self._consumer, offsets)
+            except KafkaError:
+                self._to_commit = offsets | self._to_commit  # with the next ones
+                return
+
+    def _still_ours(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        ours = self._assignment.partitions or frozenset()
+        return {partition: offset for partition, offset in offsets.items() if partition in ours}
+
+    async def _explained(self, error: Exception) -> BrokerUnavailable | StreamLost:
+        match error:
+            case OffsetOutOfRangeError():
+                return await self._out_of_range(*next(iter(error.args[0].items())))
+            case UnsupportedCodecError():
+                why = f"messages cannot be read ({error}): pip install cramjam."
+            case TopicAuthorizationFailedError():
+                why = f"the Kafka topic may not be read ({error}): grant the user READ."
+            case GroupAuthorizationFailedError():
+                group = self._settings.kafka_group
+                why = f"the group {group!r} may not be joined: grant the user READ on it."
+            case _:
+                why = why_not_reached(self._access, error)
+        return self._access.unavailable(why)
+
+    async def _out_of_range(
+        self, partition: TopicPartition, offset: int
+    ) -> BrokerUnavailable | StreamLost:
+        try:
+            topics = await kafka_topics(self._access, [partition.topic], [partition])
+        except BrokerUnavailable as error:
+            return error
+        offsets = topics.offsets[partition]
+        if offset in offsets:  # a new leader that did not have it yet
+            return self._access.unavailable(f"{stream(partition)} was not answered at {offset}.")
+        why = "what follows was deleted, or the Kafka topic created anew"
+        return lost(self._source, partition, offset - 1, offsets, why)
+
+
+async def open_consumer(
+    name: str, broker: Broker, source: str, settings: MessageSource, stored: Stored
+) -> KafkaConsumer:
+    """Join the group. Raises BrokerUnavailable or SettingsError."""
+    access = await access_to(name, broker)
+    topics = await kafka_topics(access, settings.kafka_topics)
+    consumer = member(access, settings, topics.partitions)
+    joined = KafkaConsumer(access, source, settings, stored, consumer)
+    try:
+        await joined.join()
+    except BaseException:
+        await joined.close()
+        raise
+    return joined

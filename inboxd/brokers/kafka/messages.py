@@ -1,0 +1,56 @@
+"""From a record of Kafka to a message.
+
+A tombstone, which has no value, is a message with an empty body.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from aiokafka.structs import ConsumerRecord, TopicPartition
+
+from inboxd.brokers.contract import IncomingMessage
+from inboxd.brokers.kafka.batches import CONTENT_TYPE
+
+
+def stream(partition: TopicPartition) -> str:
+    """Its name as a stream."""
+    return f"{partition.topic}/{partition.partition}"
+
+
+def messages(
+    partition: TopicPartition, records: Sequence[ConsumerRecord], identity: str
+) -> list[IncomingMessage]:
+    """Those of one partition; identity: of its Kafka topic."""
+    name = stream(partition)
+    found = []
+    for record in records:
+        headers = _headers(record.headers)
+        found.append(
+            IncomingMessage(
+                stream=name,
+                position=record.offset,
+                body=record.value or b"",
+                identity=identity,
+                key=None if record.key is None else _text(record.key),
+                sent_to=partition.topic,
+                content_type=headers.get(CONTENT_TYPE),
+                headers=headers,
+                sent_at=record.timestamp / 1000 if record.timestamp >= 0 else None,
+                token=partition,
+            )
+        )
+    return found
+
+
+def _headers(pairs: Sequence[tuple[str, bytes | None]]) -> Mapping[str, str]:
+    """The last one of a name counts."""
+    try:
+        return {name.lower(): value.decode() for name, value in pairs if value is not None}
+    except UnicodeDecodeError:
+        return {name.lower(): _text(value) for name, value in pairs if value is not None}
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

@@ -1,0 +1,287 @@
+"""Publishing to Kafka topics: confirmed, in order per key, and refused one by one."""
+
+from collections import defaultdict
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from anyio import fail_after
+
+from inboxd.brokers import cloud_events
+from inboxd.brokers.contract import OutgoingMessage
+from inboxd.brokers.kafka import open_publisher
+from inboxd.errors import BrokerUnavailable
+from tests.support import kafka as mock
+from tests.support.kafka import MockKafka
+from tests.support.kafka_published import (
+    bodies,
+    check_sequences,
+    outgoing,
+    published,
+    publisher_to,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_is_published_is_there_with_key_and_headers(kafka: MockKafka) -> None:
+    topic = kafka.topic()
+    message = outgoing(topic, "body", key="Bétèlgeuse")
+    async with publisher_to(kafka) as publisher:
+        assert not await published(publisher, [message])
+        assert not await published(publisher, [])
+    (record,) = await kafka.records(topic)
+    assert (record.key, record.value) == ("Bétèlgeuse".encode(), b"body")
+    assert record.headers == {
+        "ce_specversion": b"1.0",
+        "ce_id": message.id.encode(),
+        "ce_source": b"/tests",
+        "ce_type": b"test.done",
+        "traceparent": b"00-1-2-01",
+        "content-type": b"application/json",
+    }
+    event = cloud_events.read(
+        {name: (value or b"").decode() for name, value in record.headers.items()}, ["ce_"]
+    )
+    assert event is not None
+    assert (event.id, event.datacontenttype) == (message.id, "application/json")
+
+
+async def test_keys_keep_their_order_over_partitions_and_pages(kafka: MockKafka) -> None:
+    topics = [kafka.topic(), kafka.topic(7)]
+    async with publisher_to(kafka) as publisher:
+        for page in range(5):
+            messages = [
+                outgoing(topics[number % 2], f"{page * 500 + number}", key=f"k{number % 40}")
+                for number in range(500)
+            ]
+            assert not await published(publisher, messages)
+    for which, topic in enumerate(topics):
+        records = await kafka.records(topic)
+        assert len(records) == 1250
+        check_sequences(records)
+        by_key: dict[bytes | None, list[int]] = defaultdict(list)
+        for record in records:
+            by_key[record.key].append(int(record.value or b""))
+        assert len(by_key) == 20
+        assert all(each == sorted(each) for each in by_key.values())
+        assert {number % 2 for each in by_key.values() for number in each} == {which}
+        assert len({record.partition for record in records}) > 2
+
+
+async def test_a_key_has_the_partition_that_other_clients_give_it(kafka: MockKafka) -> None:
+    topic = kafka.topic(11)
+    keys = [f"key-{number}" for number in range(50)]
+    async with publisher_to(kafka) as publisher:
+        assert not await published(publisher, [outgoing(topic, "", key) for key in keys])
+    async with AIOKafkaProducer(bootstrap_servers=[*kafka.servers]) as other:
+        for key in keys:
+            await other.send_and_wait(topic, b"", key=key.encode())
+    partitions: dict[bytes | None, set[int]] = defaultdict(set)
+    for record in await kafka.records(topic):
+        partitions[record.key].add(record.partition)
+    assert all(len(each) == 1 for each in partitions.values())
+
+
+async def test_messages_without_a_key_have_none_and_take_turns_by_pages(kafka: MockKafka) -> None:
+    topic = kafka.topic(3)
+    async with publisher_to(kafka) as publisher:
+        for _ in range(3):
+            assert not await published(publisher, [outgoing(topic, "x", None)] * 10)
+    records = await kafka.records(topic)
+    assert {record.key for record in records} == {None}
+    assert [record.partition for record in records] == [0] * 10 + [1] * 10 + [2] * 10
+
+
+async def test_a_missing_topic_holds_up_no_other(kafka: MockKafka) -> None:
+    good, missing = kafka.topic(), kafka.topic()
+    kafka.missing(missing)
+    messages = [outgoing(missing if place == 5 else good, f"{place}") for place in range(10)]
+    async with publisher_to(kafka) as publisher:
+        for _ in range(2):
+            with fail_after(1):
+                refused = await published(publisher, messages)
+            assert refused.keys() == {5}
+            assert not refused[5].for_good
+            assert str(refused[5]) == (
+                f"there is no Kafka topic '{missing}': create it, or correct `to` of the relay."
+            )
+        assert len(await kafka.records(good)) == 18
+        kafka.missing(missing, 0)
+        assert not await published(publisher, messages)
+
+
+async def test_a_topic_that_is_deleted_meanwhile_is_missing(kafka: MockKafka) -> None:
+    good, deleted = kafka.topic(), kafka.topic(1)
+    async with publisher_to(kafka) as publisher:
+        assert not await published(publisher, [outgoing(good, "1"), outgoing(deleted, "1")])
+        kafka.missing(deleted)
+        kafka.answer_partition(deleted, 0, mock.PRODUCE, mock.UNKNOWN_TOPIC)
+        refused = await published(publisher, [outgoing(good, "2"), outgoing(deleted, "2")])
+        assert refused.keys() == {1}
+        assert not refused[1].for_good
+    assert bodies(await kafka.records(good)) == ["1", "2"]
+
+
+async def test_a_topic_that_is_just_being_created_is_waited_for(kafka: MockKafka) -> None:
+    topic = kafka.topic()
+    kafka.missing(topic, mock.LEADER_NOT_AVAILABLE)
+    async with publisher_to(kafka) as publisher:
+        refused = await published(publisher, [outgoing(topic, "1")])
+        assert "is not available: LeaderNotAvailableError" in str(refused[0])
+        assert not refused[0].for_good
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ä", "x" * 250])
+async def test_a_name_that_no_topic_has_is_refused_for_good(kafka: MockKafka, name: str) -> None:
+    good = kafka.topic()
+    async with publisher_to(kafka) as publisher:
+        refused = await published(publisher, [outgoing(good, "1"), outgoing(name, "2")])
+    assert refused.keys() == {1}
+    assert refused[1].for_good
+    assert "is not a valid name of a Kafka topic" in str(refused[1])
+
+
+async def test_what_no_header_can_hold_is_refused_for_good(kafka: MockKafka) -> None:
+    topic = kafka.topic()
+    bad = outgoing(topic, "bad")
+    bad = OutgoingMessage(to=topic, key="k", id=bad.id, body=b"bad", headers={"a": "b\nc"})
+    async with publisher_to(kafka) as publisher:
+        refused = await published(publisher, [outgoing(topic, "1"), bad, outgoing(topic, "2")])
+    assert refused.keys() == {1}
+    assert refused[1].for_good
+    assert bodies(await kafka.records(topic)) == ["1", "2"]
+
+
+async def test_a_topic_that_may_not_be_written_is_refused_for_now(kafka: MockKafka) -> None:
+    good, unseen, unwritten = kafka.topic(), kafka.topic(), kafka.topic(1)
+    kafka.missing(unseen, mock.NOT_ALLOWED)
+    kafka.answer_partition(unwritten, 0, mock.PRODUCE, mock.NOT_ALLOWED)
+    messages = [outgoing(topic, topic) for topic in (good, unseen, unwritten, good, unwritten)]
+    async with publisher_to(kafka) as publisher:
+        refused = await published(publisher, messages)
+        assert refused.keys() == {1, 2, 4}
+        for each in refused.values():
+            assert not each.for_good
+            assert "may not be written to: grant the user WRITE and DESCRIBE" in str(each)
+        assert not await published(publisher, [outgoing(unwritten, "allowed")])
+    records = await kafka.records(unwritten)
+    assert bodies(records) == ["allowed"]
+    check_sequences(records)  # the refused batch spent none
+
+
+async def test_of_a_batch_that_is_refused_one_message_is_to_blame(kafka: MockKafka) -> None:
+    topic = kafka.topic(1)
+    # All four, the first two, and the first.
+    kafka.answer_partition(topic, 0, mock.PRODUCE, *[mock.TOO_LARGE] * 3)
+    async with publisher_to(kafka) as publisher:
+        refused = await published(publisher, [outgoing(topic, body) for body in "abcd"])
+        assert refused.keys() == {0}
+        assert refused[0].for_good
+        assert str(refused[0]) == (
+            f"the Kafka topic '{topic}' does not take this message of 1 bytes: "
+            "MESSAGE_SIZE_TOO_LARGE (10). Raise max.message.bytes of the Kafka topic, or emit "
+            "smaller events."
+        )
+        # Batches are smaller from then on.
+        big = "x" * 200
+        assert not await published(publisher, [outgoing(topic, f"{n}{big}") for n in range(4)])
+    records = await kafka.records(topic)
+    assert [body[0] for body in bodies(records)] == [*"bcd0123"]
+    check_sequences(records)
+    assert len({record.sequence for record in records}) == 2 + 4
+
+
+async def test_an_invalid_record_is_refused_alone(kafka: MockKafka) -> None:
+    topic = kafka.topic(1)
+    kafka.answer_partition(topic, 0, mock.PRODUCE, mock.INVALID_RECORD, 0, mock.INVALID_RECORD)
+    async with publisher_to(kafka) as publisher:
+        refused = await published(publisher, [outgoing(topic, body) for body in "ab"])
+    assert refused.keys() == {1}
+    assert refused[1].for_good
+    assert "one that is compacted wants keys" in str(refused[1])
+
+
+async def test_a_message_that_no_request_can_hold_is_refused(kafka: MockKafka) -> None:
+    topic = kafka.topic(1)
+    huge = outgoing(topic, b"x" * (64 * 1024 * 1024 + 1))
+    async with publisher_to(kafka) as publisher:
+        refused = await published(publisher, [outgoing(topic, "1"), huge])
+    assert refused.keys() == {1}
+    assert refused[1].for_good
+
+
+async def test_large_pages_are_several_batches_in_order(kafka: MockKafka) -> None:
+    topic = kafka.topic(2)
+    body = "x" * 100_000
+    async with publisher_to(kafka) as publisher:
+        messages = [outgoing(topic, f"{number:03}{body}", key="one") for number in range(40)]
+        assert not await published(publisher, messages)
+    records = await kafka.records(topic)
+    assert [each[:3] for each in bodies(records)] == [f"{number:03}" for number in range(40)]
+    check_sequences(records)
+    assert len({record.sequence for record in records}) == 8
+
+
+async def test_what_passes_is_tried_again(kafka: MockKafka) -> None:
+    topic = kafka.topic(1)
+    async with publisher_to(kafka) as publisher:
+        for errors in ([mock.TIMED_OUT], [mock.NOT_LEADER, mock.TIMED_OUT], [mock.CUT]):
+            kafka.answer(mock.PRODUCE, *errors)
+            assert not await published(publisher, [outgoing(topic, "x")] * 3)
+    records = await kafka.records(topic)
+    assert len(records) == 9
+    check_sequences(records)
+
+
+async def test_another_leader_is_found(kafka: MockKafka) -> None:
+    topic = kafka.topic(1)
+    async with publisher_to(kafka) as publisher:
+        for leader in (1, 2, 3, 1):
+            kafka.lead(topic, 0, leader)
+            assert not await published(publisher, [outgoing(topic, str(leader))])
+    assert bodies(await kafka.records(topic)) == ["1", "2", "3", "1"]
+
+
+async def test_what_does_not_pass_is_a_lost_broker(kafka: MockKafka) -> None:
+    topics = [kafka.topic(1), kafka.topic(1)]
+    told: list[int] = []
+    async with publisher_to(kafka, connect_timeout="300ms") as publisher:
+        assert not await published(publisher, [outgoing(topic, "0") for topic in topics])
+        kafka.lead(topics[0], 0, -1)
+        with pytest.raises(BrokerUnavailable, match=f"of the Kafka topic '{topics[0]}' has no lea"):
+            await publisher.publish(
+                [outgoing(topic, "1") for topic in topics], lambda place, _: told.append(place)
+            )
+    assert told == [1]
+    assert bodies(await kafka.records(topics[1])) == ["0", "1"]
+
+
+async def test_a_producer_that_the_broker_does_not_know_any_more_is_given_up(
+    kafka: MockKafka,
+) -> None:
+    topic = kafka.topic(1)
+    async with publisher_to(kafka) as publisher:
+        kafka.answer(mock.PRODUCE, mock.OUT_OF_ORDER)
+        with pytest.raises(BrokerUnavailable, match="takes nothing more of this producer"):
+            await publisher.publish([outgoing(topic, "1")], lambda *_: None)
+    async with publisher_to(kafka) as publisher:
+        assert not await published(publisher, [outgoing(topic, "1")])
+
+
+@pytest.mark.parametrize("unclear", [mock.TIMED_OUT, mock.CUT])
+async def test_a_refusal_of_what_may_be_written_gives_the_producer_up(
+    kafka: MockKafka, unclear: int
+) -> None:
+    """Its sequence may be spent: used again, it would hide another batch."""
+    topic = kafka.topic(1)
+    async with publisher_to(kafka) as publisher:
+        kafka.answer(mock.PRODUCE, unclear, mock.NOT_ALLOWED)
+        with pytest.raises(BrokerUnavailable, match="takes nothing more of this producer"):
+            await published(publisher, [outgoing(topic, "1")])
+
+
+async def test_no_producers_id_is_one_clear_line(kafka: MockKafka) -> None:
+    not_allowed_on_the_cluster = 31
+    kafka.answer(mock.PRODUCER_ID, not_allowed_on_the_cluster)
+    with pytest.raises(BrokerUnavailable, match="a user needs IDEMPOTENT_WRITE on the cluster"):
+        await open_publisher("main", kafka.broker())

@@ -1,0 +1,82 @@
+"""TLS and SASL to Kafka, by a door before the mock; and what the log does not tell."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import fail_after
+
+from inboxd.brokers.kafka import open_publisher
+from inboxd.errors import BrokerUnavailable
+from inboxd.telemetry import logs
+from tests.support.kafka import MockKafka, mock_kafka
+from tests.support.kafka_door import Door, door
+from tests.support.kafka_published import outgoing, published, publisher_to
+from tests.support.kafka_stored import Inbox, consumer_of, store_all
+
+pytestmark = pytest.mark.anyio
+LOGIN = {"user": "inboxd", "password": "hunter2", "mechanism": "plain"}
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[MockKafka]:
+    """A cluster of one broker: each way leads through its door."""
+    with mock_kafka(brokers=1) as running:
+        yield running
+
+
+async def go_through(kafka: MockKafka, opened: Door, **settings: Any) -> None:
+    """Publish, and consume."""
+    topic, inbox = kafka.topic(1), Inbox()
+    settings |= {"servers": [opened.address]}
+    async with publisher_to(kafka, **settings) as publisher:
+        assert not await published(publisher, [outgoing(topic, "0")])
+    async with consumer_of(kafka, inbox, topic, broker=kafka.broker(**settings)) as consumer:
+        await store_all(consumer, inbox, 1)
+
+
+async def why_not(kafka: MockKafka, opened: Door, **settings: Any) -> str:
+    """What is told of a connection that fails."""
+    settings |= {"servers": [opened.address], "connect_timeout": "500ms"}
+    with fail_after(3), pytest.raises(BrokerUnavailable) as told:
+        await open_publisher("main", kafka.broker(**settings))
+    return str(told.value).removeprefix(f"broker 'main' (kafka at {opened.address}): ")
+
+
+async def test_tls_is_verified_by_the_authority_of_the_settings(
+    alone: MockKafka, tmp_path: Path
+) -> None:
+    async with door(alone, tmp_path) as opened:
+        await go_through(alone, opened, tls=True, tls_ca=opened.authority)
+        assert await why_not(alone, opened, tls=True) == (
+            "TLS failed (unable to get local issuer certificate): correct tls and tls_ca of "
+            "[brokers.main]."
+        )
+        assert (await why_not(alone, opened)).endswith(
+            "closed): start it, or correct servers, tls or user of [brokers.main]."
+        )
+
+
+async def test_a_user_is_let_in_by_the_password(alone: MockKafka, tmp_path: Path) -> None:
+    async with door(alone, tmp_path, logs_in=True) as opened:
+        login = {**LOGIN, "tls": True, "tls_ca": opened.authority}
+        await go_through(alone, opened, **login)
+        assert len(opened.users) > 2
+        assert await why_not(alone, opened, **login | {"password": "hunter3"}) == (
+            "user 'inboxd' is not let in by PLAIN ([Error 58] SaslAuthenticationFailed: Invalid "
+            "username or password): correct user, password or mechanism of [brokers.main]."
+        )
+        other = await why_not(alone, opened, **login | {"mechanism": "scram-sha-512"})
+        assert other.startswith("user 'inboxd' is not let in by SCRAM-SHA-512 (")
+
+
+async def test_the_log_tells_no_password_no_payload_and_no_traceback(alone: MockKafka) -> None:
+    """Aiokafka would tell all of them, at "debug" and of errors."""
+    with logs.collected("debug") as lines:
+        async with door(alone, logs_in=True) as opened:
+            await go_through(alone, opened, **LOGIN)
+            await why_not(alone, opened, **LOGIN | {"password": "hunter3"})
+        await why_not(alone, opened, **LOGIN)
+    assert [line for line in lines if "aiokafka" in str(line)] == []
+    assert "hunter" not in str(lines)
