@@ -1,4 +1,4 @@
-"""Requests to JetStream's API: streams and consumers, as far as a source needs them."""
+"""Requests to JetStream's API: streams and consumers, as far as relays and sources need them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -104,6 +104,12 @@ def _durable(answer: Mapping[str, Any]) -> NatsDurable:
         acknowledged=answer["ack_floor"]["consumer_seq"],
         waiting=answer["num_pending"],
     )
+
+
+async def stream_that_takes(connection: NatsConnection, subject: str) -> str | None:
+    """The stream that takes a subject, if there is one. Raises BrokerUnavailable."""
+    answer = await _ask(connection, "STREAM.NAMES", {"subject": subject})
+    return next(iter((answer or {}).get("streams") or ()), None)
 
 
 async def _ask(

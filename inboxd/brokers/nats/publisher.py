@@ -4,18 +4,22 @@ Promises: messages go out in the order given, without a wait for one another; ea
 id (`Nats-Msg-Id`), so that a stream keeps one of a repetition within its window (`duplicates`), and
 that is a confirmation too. A page that is cancelled or fails cuts the connection: nothing of it is
 sent later.
-Known limits: NATS says the same of a subject that no stream takes and of a stream that has no
-leader, so that is refused, not for good; where a service subscribes to a subject that no stream
-takes, no answer comes at all, and the time limit of the relay ends it.
+NATS says the same ("no responders") of a subject that no stream takes, of a stream that has no
+leader, and while it starts or stops. So JetStream is asked which stream takes that subject: only if
+none does is the message refused; else the broker is unavailable, which spends no attempt.
+Known limits: a user who may not ask that (`$JS.API.STREAM.NAMES`) gets the refusal in both cases;
+where a service subscribes to a subject that no stream takes, no answer comes at all, and the time
+limit of the relay ends it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import anyio
 import orjson
 
 from inboxd.brokers.contract import OutgoingMessage, Tell
 from inboxd.brokers.nats.connection import NatsConnection, said
+from inboxd.brokers.nats.jetstream import stream_that_takes
 from inboxd.brokers.nats.protocol import publication, status_of
 from inboxd.brokers.nats.reaching import connect
 from inboxd.errors import MessageRefused
@@ -24,6 +28,7 @@ from inboxd.settings import Broker
 _CHUNK_BYTES = 64 * 1024
 _NO_RESPONDERS = 503
 _TOO_LARGE = 10054  # for the stream; JetStream's number of that error
+_ASKING = "$js.api.stream.names"
 
 
 class _Unconfirmed:
@@ -34,18 +39,36 @@ class _Unconfirmed:
         self.first = first
         """The number of its first message: answers have one."""
         self.open = len(messages)
+        self.unanswered: list[int] = []
+        """The places of those for which nobody was there to answer."""
         self.ended = anyio.Event()
         self._tell = tell
-        self._told = bytearray(len(messages))
+        self._answered = bytearray(len(messages))
 
     def tell(self, place: int, error: Exception | None) -> None:
-        """Tell it, unless that was done."""
-        if 0 <= place < len(self._told) and not self._told[place]:
-            self._told[place] = 1
-            self.open -= 1
+        """Tell what became of a message, unless that was done."""
+        if self._answer(place):
             self._tell(place, error)
-            if not self.open:
-                self.ended.set()
+
+    def nobody_answers(self, place: int) -> None:
+        """Leave it to `tell_unanswered` what that means."""
+        if self._answer(place):
+            self.unanswered.append(place)
+
+    def tell_unanswered(self, refusals: Mapping[str, MessageRefused]) -> None:
+        """Tell the refusal of those whose subject has one."""
+        for place in self.unanswered:
+            if refusal := refusals.get(self.messages[place].to):
+                self._tell(place, refusal)
+
+    def _answer(self, place: int) -> bool:
+        if not 0 <= place < len(self._answered) or self._answered[place]:
+            return False
+        self._answered[place] = 1
+        self.open -= 1
+        if not self.open:
+            self.ended.set()
+        return True
 
 
 class NatsPublisher:
@@ -55,6 +78,8 @@ class NatsPublisher:
         """Use a connection that hands over its inbox to this."""
         self._connection = connection
         self._reply = f"{connection.inbox}."
+        self._may_ask = True
+        self._asking = anyio.CancelScope()
         self._page = _Unconfirmed((), _nobody, 0)
 
     async def publish(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
@@ -69,6 +94,8 @@ class NatsPublisher:
             await page.ended.wait()
             if page.open:
                 self._connection.check()
+            if page.unanswered:
+                await self._explain_silence(page)
         except BaseException:
             self._connection.drop()
             raise
@@ -95,12 +122,33 @@ class NatsPublisher:
         self._connection.write(b"".join(chunk))
         await self._connection.drain()
 
+    async def _explain_silence(self, page: _Unconfirmed) -> None:
+        """Refuse what no stream takes. Raises BrokerUnavailable if a stream takes it."""
+        subjects = dict.fromkeys(page.messages[place].to for place in page.unanswered)
+        takers = {subject: await self._taker_of(subject) for subject in subjects}
+        page.tell_unanswered(
+            {subject: _untaken(subject) for subject, taker in takers.items() if taker is None}
+        )
+        for subject, taker in takers.items():
+            if taker is not None:
+                raise self._connection.unavailable(
+                    f"stream {taker} does not answer for {subject!r}: it has no leader, or the "
+                    "server starts or stops."
+                )
+
+    async def _taker_of(self, subject: str) -> str | None:
+        """The stream that takes it; None also where this user may not ask."""
+        if self._may_ask:
+            with anyio.CancelScope() as self._asking:
+                return await stream_that_takes(self._connection, subject)
+        return None
+
     def arrived(self, subject: bytes, _reply: bytes, body: bytes, headers: bytes | None, /) -> None:
         """An answer to a message; what no stream says is none."""
         page = self._page
         place = int(subject[len(self._reply) :]) - page.first
-        if status_of(headers).code == _NO_RESPONDERS and 0 <= place < len(page.messages):
-            page.tell(place, _untaken(page.messages[place].to))
+        if status_of(headers).code == _NO_RESPONDERS:
+            page.nobody_answers(place)
             return
         try:
             answer = orjson.loads(body)
@@ -114,6 +162,9 @@ class NatsPublisher:
 
     def forbidden(self, what: str) -> None:
         """Refuse what was published to the subject that it names, in lower case."""
+        if _ASKING in what:
+            self._may_ask = False
+            self._asking.cancel()
         page = self._page
         for place, message in enumerate(page.messages):
             if f'publish to "{message.to}"'.lower() in what:

@@ -6,6 +6,8 @@ from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 
 from inboxd.brokers.contract import OutgoingMessage
+from inboxd.brokers.nats.connection import NatsConnection
+from inboxd.errors import BrokerUnavailable
 from inboxd.settings import Broker
 from tests.brokers.nats.conftest import Stream, broker_at, make_stream
 from tests.brokers.nats.publishing import Told, a_message, publisher_at, some_messages
@@ -84,6 +86,43 @@ async def test_a_subject_that_no_stream_takes_is_refused_and_the_rest_goes_on(
         )
         assert not told.refused(2).for_good
         await publisher.publish(page[:1], Told())  # and it is of use still
+
+
+async def test_a_stream_that_does_not_answer_makes_the_broker_unavailable(
+    broker: Broker, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without a leader, and while a server stops: nothing is refused, so no attempt is spent."""
+
+    async def taker(_connection: NatsConnection, subject: str) -> str | None:
+        return "RESULTS" if subject == "results.a" else None
+
+    monkeypatch.setattr("inboxd.brokers.nats.publisher.stream_that_takes", taker)
+    page = [a_message("results.a"), a_message(f"{stream.prefix}.a"), a_message("nobody.takes.this")]
+    told = Told()
+    async with publisher_at(broker) as publisher:
+        with pytest.raises(BrokerUnavailable, match=r"stream RESULTS does not answer .*results\.a"):
+            await publisher.publish(page, told)
+        assert told.confirmed == [1]
+        assert told.refused(2).unroutable
+        assert 0 not in told.errors
+        with pytest.raises(BrokerUnavailable):  # the connection is cut, so that nothing comes later
+            await publisher.publish(page, Told())
+
+
+async def test_a_user_who_may_not_ask_for_streams_gets_the_refusal_at_once() -> None:
+    users = (
+        "authorization { users: [{ user: relay, password: pw, permissions: { publish: "
+        '["mine.>"] } }] }'
+    )
+    told, again = Told(), Told()
+    with nats_server(users) as server:
+        broker = broker_at(server.address, user="relay", password="pw", connect_timeout="1h")
+        async with publisher_at(broker) as publisher:
+            with anyio.fail_after(30):
+                await publisher.publish([a_message("mine.a")], told)
+                await publisher.publish([a_message("mine.a", 2)], again)
+    assert "no stream takes the subject" in str(told.refused(0))
+    assert "no stream takes the subject" in str(again.refused(0))
 
 
 async def test_a_full_stream_refuses_what_has_no_place_not_for_good(
