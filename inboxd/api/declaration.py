@@ -18,6 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 from inboxd.api.context import CommandContext, EventContext
 from inboxd.api.functions import hints_of, name_of, where
 from inboxd.api.hooks import Hook
+from inboxd.api.labels import check_label, described
 from inboxd.api.middleware import DeclaredMiddleware
 from inboxd.api.payload import Envelope
 from inboxd.api.records import CommandHandler, EventHandler, PayloadType, Upcaster
@@ -40,6 +41,8 @@ class HandlerOptions(TypedDict, total=False):
     timeout: Duration | None
     retry: Policy | None
     breaker: str | None
+    title: str | None
+    description: str | None
 
 
 class EventHandlerOptions(HandlerOptions, total=False):
@@ -76,6 +79,8 @@ class HandlerDeclaration:
     priority: int = 0
     executor: Literal["process"] | None = None
     breaker: str | None = None
+    title: str | None = None
+    description: str | None = None
     topic: str | None = None
     # Of a batch topic: the function takes chunks, and is declared once for each of its types.
     chunks: bool = False
@@ -156,6 +161,8 @@ def _records(
         "timeout": None if declared.timeout is None else duration.seconds(declared.timeout),
         "retry": declared.retry,
         "breaker": declared.breaker,
+        "title": declared.title,
+        "description": described(declared.description, declared.func),
         "executor": signature.executor,
         "upcasters": _upcasters(declared.type, upcastings),
         "middleware": middleware,
@@ -240,6 +247,8 @@ def _check_options(plugin: str, declared: HandlerDeclaration) -> None:
             checks.refuse(f"the {what} {text!r:.60}", checks.plain(text))
     if declared.topic == DEFAULT:
         raise UsageError('topic="default" is what a handler without a topic has: leave it out.')
+    check_label("title", declared.title)
+    check_label("description", declared.description)
     checks.refuse("schema_version", checks.count(declared.schema_version))
     checks.refuse("priority", checks.small(declared.priority))
     if not isinstance(declared.retry, (*get_args(Policy), type(None))):

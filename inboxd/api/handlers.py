@@ -128,7 +128,9 @@ class Handlers:
         for slow work: the handler then gets a CommandContext, a transaction and retries of its own.
         A sync function runs in a thread; `executor="process"` (with as_command) in a process that
         can be killed, and takes the event alone. `timeout` and `retry` override the settings'.
-        `breaker` names the breaker of what it calls: while that is open, its events wait.
+        `breaker` names the breaker of what it calls: while that is open, its events wait. `title`
+        and `description` say to people what the type is: without a description the docstring's
+        first line does.
         """
         ways = {"as_command": as_command, "executor": executor}
         return self._declare("event", type, SentOnOptions, options, **ways)
@@ -142,14 +144,16 @@ class Handlers:
         retry: Policy | None = None,
         split: bool = True,
         breaker: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
     ) -> Callable[[OnChunk], OnChunk]:
         """Handle the chunks of a batch topic, inside the transaction that settles them.
 
         The topic gets the events of `types` whose producer names none. `schema_version` may be
         given by type. A chunk whose handler fails is halved until the event that spoils it stands
         alone, unless with `split=False` a part of a chunk means nothing: then it is tried
-        again as a whole. `timeout` overrides `events.chunk_timeout`; `retry` and `breaker` as for
-        others.
+        again as a whole. `timeout` overrides `events.chunk_timeout`; `retry`, `breaker`, `title`
+        and `description` as for others.
         """
         if not types or not all(isinstance(each, str) for each in types):
             raise UsageError('Name the types: @handlers.chunk("…", topic="…").')
@@ -169,6 +173,8 @@ class Handlers:
                         chunks=True,
                         split=split,
                         breaker=breaker,
+                        title=title,
+                        description=description,
                     )
                 )
             return func
@@ -201,7 +207,8 @@ class Handlers:
         A sync function runs in a thread; `executor="process"` in a process that can be killed, for
         CPU work: it takes the command alone. `timeout` and `retry` override the settings'.
         Commands wait in `queue` ("default") by `priority` (0); `schema_version` (1) is read.
-        `breaker` names the breaker of what it calls: while that is open, its commands wait.
+        `breaker` names the breaker of what it calls: while that is open, its commands wait. `title`
+        and `description` as for events.
         """
         return self._declare("command", type, CommandHandlerOptions, options, executor=executor)
 
@@ -300,6 +307,7 @@ class Handlers:
         fits JSON needs `command=` or `event=`. `time_field` names a field of the payload that gets
         the time of the run. `missed`, for what nobody could send in time: "skip", "once" or "all".
         The name is `<plugin>.<name>` everywhere else; `[schedules]` of the settings may change it.
+        `title` and `description` say to people what it is.
         """
         _refuse_unknown("schedule", options, ScheduleOptions)
         self._schedules.append(

@@ -45,6 +45,9 @@ class _Declared:
     needs: Needs
     # What stops it while its target is down.
     breaker: str | None = None
+    # What its type is called, and what for; None: not given.
+    title: str | None = None
+    description: str | None = None
     payload_type: PayloadType | None = None
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
-import orjson
-
 from inboxd.api.cron import Cron, Missed, check_missed
 from inboxd.api.drafts import encode
 from inboxd.api.groups import check_text
+from inboxd.api.labels import check_label
 from inboxd.api.routes import Resolve
 from inboxd.errors import UsageError
 from inboxd.model import checks
@@ -35,6 +34,8 @@ class ScheduleOptions(TypedDict, total=False):
     priority: int | None
     tenant: str | None
     time_field: str | None
+    title: str | None
+    description: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,8 @@ class ScheduleDeclaration:
     priority: int | None = None
     tenant: str | None = None
     time_field: str | None = None
+    title: str | None = None
+    description: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +76,18 @@ class Schedule:
     tenant: str | None
     payload: str
     time_field: str | None
+    title: str | None = None
+    description: str | None = None
 
 
 def payload_at(payload: str, time_field: str | None, time: datetime) -> str:
-    """The payload of the run at `time`."""
+    """The payload of the run at `time`, its numbers as they were written."""
     if time_field is None:
         return payload
-    return encode(orjson.loads(payload) | {time_field: time.isoformat()})
+    # Of two fields of one name the last one counts.
+    field = f"{encode(time_field)}: {encode(time.isoformat())}"
+    fields = payload.strip()[1:-1].strip()
+    return f"{{{fields}, {field}}}" if fields else f"{{{field}}}"
 
 
 def checked(
@@ -89,10 +97,13 @@ def checked(
     commands: Collection[str],
 ) -> Schedule:
     """What a declaration leads to among the handlers that there are. Raises UsageError."""
-    _check(declared)
+    check(declared)
     common: dict[str, Any] = {
         name: getattr(declared, name)
-        for name in ("name", "source", "cron", "zone", "missed", "tenant", "time_field")
+        for name in (
+            *("name", "source", "cron", "zone", "missed", "tenant", "time_field"),
+            *("title", "description"),
+        )
     }
     common["payload"] = _payload(declared)
     if declared.event is not None:
@@ -122,7 +133,7 @@ def checked(
     )
 
 
-def _check(declared: ScheduleDeclaration) -> None:
+def check(declared: ScheduleDeclaration) -> None:
     """Raise UsageError for whatever can be seen without knowing the handlers."""
     Cron(declared.cron, declared.zone)
     check_missed(declared.missed)
@@ -131,6 +142,8 @@ def _check(declared: ScheduleDeclaration) -> None:
         if text is not None:
             checks.refuse(f"the {what} {text!r:.60}", checks.plain(text))
     check_text("a tenant", declared.tenant)
+    check_label("title", declared.title)
+    check_label("description", declared.description)
     is_event = declared.event is not None
     if is_event and declared.command is not None:
         raise UsageError("give event= or command=, not both.")

@@ -7,7 +7,7 @@ Known limit: an action on many rows that is interrupted has been done to those o
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,8 +23,7 @@ from inboxd.model.row_id import read_row_id
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
-    from inboxd.operations import Action, ActionPreview, Named, RowId, Selection
-    from inboxd.store.listing import Filter
+    from inboxd.operations import Action, ActionPreview, RowId, Selection
     from inboxd.store.session import Session
     from inboxd.store.wakeups import HotTable
 
@@ -168,7 +167,7 @@ def act_on_all(
 
     async def check(session: "Session", count: int) -> None:
         """Raise UnknownName where nothing matched a name that nobody declared and no row has."""
-        for kind, name in () if count or force else names_of(table, wanted):
+        for kind, name in () if count or force else operations.names_of(table, wanted):
             also = named_in(given.settings, kind)
             await operations.check_known(session, kind, name, also=also)
 
@@ -187,16 +186,6 @@ def act_on_all(
     count = given.ask(do)
     told = f"{_DONE[action]}: {plural(count, table.removesuffix('s'))}"
     given.tell({"action": action, "count": count}, told)
-
-
-def names_of(table: "HotTable", wanted: "Filter | Selection") -> "Iterator[tuple[Named, str]]":
-    """What a filter names that somebody may have declared, by kind."""
-    given: dict[Named, str | None] = (
-        {"event type": wanted.type, "topic": wanted.lane}
-        if table == "events"
-        else {"command type": wanted.type, "queue": wanted.lane}
-    )
-    return ((kind, name) for kind, name in given.items() if name is not None)
 
 
 def _print_preview(

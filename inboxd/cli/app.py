@@ -26,6 +26,7 @@ from inboxd.cli import (
     webhooks,
 )
 from inboxd.cli.audit import audit
+from inboxd.cli.chart import chart
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
 from inboxd.cli.declare import declare
@@ -104,7 +105,16 @@ app.command(
 app.command(
     epilog=examples("""inboxd send email.welcome '{"user_id": 7}' --queue email --delay 10m""")
 )(send)
-app.command(epilog=examples("inboxd status", "inboxd status --watch"))(status)
+app.command(epilog=examples("inboxd status", "inboxd status --watch", "inboxd status --since 7d"))(
+    status
+)
+app.command(
+    epilog=examples(
+        "inboxd chart events --since 7d",
+        "inboxd chart commands run-time --queue email --percentile p99",
+        "inboxd chart events backlog --topic orders --output backlog.svg",
+    )
+)(chart)
 app.add_typer(row_commands("events"), name="events")
 app.add_typer(row_commands("commands"), name="commands")
 app.add_typer(queues.app, name="queues")

@@ -32,7 +32,7 @@ def audit(
     given: Looking,
 ) -> None:
     """List what operators did: who, when, what, why, and to how many rows; the newest first."""
-    from inboxd.operations import actions
+    from inboxd.operations import all_actions
     from inboxd.store.operations import AuditFilter
 
     wanted = AuditFilter(
@@ -43,6 +43,5 @@ def audit(
         below=page.after,
         limit=page.limit,
     )
-    found = given.ask(lambda session: actions(session, wanted))
-    document = {"audit": found, "next": page.next(found)}
-    given.print(document, [columns.table(_COLUMNS, found)])
+    found = given.ask(lambda session: all_actions(session, wanted))
+    given.print(found.document(), [columns.table(_COLUMNS, found.rows)])

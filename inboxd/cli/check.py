@@ -222,8 +222,9 @@ def _line(finding: "doctor.Finding", subject: str | None = None) -> CheckLine:
 
 async def _retention(session: "Session", settings: "Settings") -> CheckLine:
     """How long history is kept, and how it goes."""
-    from inboxd.maintenance.partitions.retention import by_default, kept
+    from inboxd.maintenance.partitions.retention import by_default
     from inboxd.store import partitions
+    from inboxd.store.retention import kept
 
     keep = kept(settings)
     if set(keep.values()) == {None}:

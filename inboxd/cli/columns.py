@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from inboxd.cli.output import Table, TableColumn
+from inboxd.model.wording import title_from
 
 
 def numbers(*titles: str, extra: bool = False) -> tuple[TableColumn, ...]:
@@ -51,12 +52,34 @@ def count(rows: int | None, most: int | None = None) -> str | None:
     return f"{rows}+" if rows >= (most or COUNTED) else str(rows)
 
 
-def counted(name: str, title: str | None = None, **more: Any) -> TableColumn:
+def counted(
+    name: str, title: str | None = None, *, most: int | None = None, **more: Any
+) -> TableColumn:
     """A column with a count that stops at a limit."""
-    value: Callable[[Mapping[str, Any]], str | None] = lambda row: count(row[name])  # noqa: E731
+    value: Callable[[Mapping[str, Any]], str | None] = lambda row: count(row[name], most)  # noqa: E731
     return TableColumn(title or name, value, kind="number", **more)
 
 
-IN_LINE = counted("in_line", "in line", legend="wait behind others of the same ordering key")
-UNMET = counted("unmet", "dependent", extra=True, legend="wait for other commands to end")
+def in_line(most: int | None = None) -> TableColumn:
+    """Commands in the lines of their ordering keys."""
+    legend = "wait behind others of the same ordering key"
+    return counted("in_line", "in line", most=most, extra=True, legend=legend)
+
+
+def unmet(most: int | None = None) -> TableColumn:
+    """Commands that depend on others."""
+    legend = "wait for other commands to end"
+    return counted("unmet", "dependent", most=most, extra=True, legend=legend)
+
+
+def own_title(type_: str, title: str | None) -> str | None:
+    """The title of a type that was given one; others are called what their types say anyway."""
+    return None if title == title_from(type_) else title
+
+
+TITLE = TableColumn(
+    "title", lambda row: own_title(row["type"], row.get("title")), cut="right", extra=True
+)
+# Of percentiles: see `model/durations.py`.
+WITHIN = "to within a factor of two"
 KEPT = "no living worker handles them"

@@ -63,20 +63,19 @@ def deliveries(
     name: Name, *, status: Statuses = None, since: Since = None, page: Paging, given: Looking
 ) -> None:
     """List what was sent to an endpoint, newest first, with the last answer."""
-    from inboxd.operations import one_endpoint
-    from inboxd.store.endpoints import DeliveryFilter
-    from inboxd.store.endpoints import deliveries as find
-
-    wanted = DeliveryFilter(
-        statuses=tuple(map(str, status or ())),
-        since=None if since is None else read_since(since),
-        below=page.after,
-        limit=page.limit,
-    )
+    from inboxd import operations
 
     async def look(session: "Session") -> list[dict[str, Any]]:
-        await one_endpoint(session, name)
-        return await find(session, name, wanted)
+        await operations.one_endpoint(session, name)
+        found = await operations.deliveries(
+            *(session, name),
+            statuses=tuple(map(str, status or ())),
+            since=None if since is None else read_since(since),
+            below=page.after,
+            limit=page.limit,
+            everywhere=True,
+        )
+        return found.rows
 
     rows = given.ask(look)
     document = {"deliveries": rows, "next": page.next(rows)}

@@ -17,7 +17,6 @@ from inboxd.cli.output import TableColumn
 from inboxd.model.wording import plural, size
 
 if TYPE_CHECKING:
-    from inboxd.store.partitions import Partition
     from inboxd.store.session import Session
 
 app = CommandGroup(no_args_is_help=True, help="Look at partitions of history; export, drop, make.")
@@ -40,25 +39,19 @@ def list_(
     given: Looking,
 ) -> None:
     """List partitions: their day, size and state, and which retention lets go next."""
-    from inboxd.maintenance.partitions.retention import kept, served
-    from inboxd.store import partitions
+    from inboxd.operations.history import history
 
-    async def look(session: "Session") -> "list[Partition]":
-        return await partitions.listed(session.connection, session.sql, sizes=True)
-
-    listed, keep = given.ask(look), kept(given.settings)
-    going = {each.part for each in served(listed, keep)}
-    found = [{**_plain(each), "due": each.part in going} for each in listed]
+    document = given.ask(lambda session: history(session, given.settings))
+    found = document["partitions"]
     hidden = [] if all_ else [each for each in found if _is_dull(each)]
     told = []
     if hidden:
         last = max(each["from"] for each in hidden)
         are = "is" if len(hidden) == 1 else "are"
         told.append(f"{len(hidden)} more {are} empty, up to {last:%Y-%m-%d}: --all shows them.")
-    for table, age in keep.items():
+    for table, age in document["retention"].items():
         told.append(f"{table}: kept for {'ever' if age is None else plural(age.days, 'day')}")
     shown = [each for each in found if each not in hidden]
-    document = {"retention": dict(keep), "partitions": found}
     given.print(document, [columns.table(_LIST, shown)], told)
 
 
@@ -115,11 +108,12 @@ def drop(
     """Drop partitions now, whatever retention says; payloads that rows need are kept."""
     from inboxd.maintenance.partitions import manual
     from inboxd.maintenance.partitions.retention import exporter
+    from inboxd.operations.history import plain
 
     writer = None if no_export else exporter(given.settings)
 
     async def choose(session: "Session") -> list[Any]:
-        return [_plain(each) for each in await manual.chosen(session, parts, to_drop=True)]
+        return [plain(each) for each in await manual.chosen(session, parts, to_drop=True)]
 
     async def do(session: "Session") -> dict[str, bool]:
         who, why = actor(), given.reason
@@ -146,20 +140,6 @@ def drop(
         for part, gone in done.items()
     )
     given.tell({"dropped": done}, *told)
-
-
-def _plain(each: "Partition") -> dict[str, Any]:
-    return {
-        "partition": each.part,
-        "table": each.parent,
-        "from": each.low,
-        "to": each.high,
-        "state": each.state,
-        "rows": each.rows,
-        "bytes": each.bytes,
-        "empty": each.empty,
-        "exported": each.exported,
-    }
 
 
 def _is_dull(each: dict[str, Any]) -> bool:

@@ -1,8 +1,7 @@
 """`inboxd events`, `inboxd commands`: the same commands for both kinds of rows.
 
 Owns `row_commands`, which makes a group of them for a table: list, show, replay, dismiss,
-reschedule; and for commands cancel and prioritize. Promises: a list never reads more than a page;
-its `next` leads to the page after it.
+reschedule; and for commands cancel and prioritize. The list is in `cli/row_lists.py`.
 Known limits: a running command is asked to end; whether it did is seen by `show`. An event cannot
 be cancelled: it is a fact, and its page is one transaction.
 """
@@ -11,19 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli import actions, columns, show
+from inboxd.cli import actions, count, show
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.options import Acting, Id, Looking, Paging, Statuses, examples, named_in
-from inboxd.cli.output import TableColumn, remark
+from inboxd.cli.options import Acting, Id, examples
 from inboxd.cli.output import show as shown
+from inboxd.cli.row_lists import add_list
 from inboxd.model.moments import read_until
 from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:
     from inboxd.operations import Action
-    from inboxd.settings import Settings
-    from inboxd.store.listing import Filter
-    from inboxd.store.session import Session
     from inboxd.store.wakeups import HotTable
 
 Ids = Annotated[
@@ -51,6 +47,7 @@ def row_commands(table: "HotTable") -> CommandGroup:
         help=f"Look at {table}, replay dead letters{'' if events else ', cancel'}.",
     )
     _add_looks(app, table)
+    count.add_to(app, table)
     batch = () if events else ("batch",)
     failed = actions.row_filter(table, "error", "group", *batch)
     why = "the shop is back" if events else "the mail server is back"
@@ -68,23 +65,7 @@ def row_commands(table: "HotTable") -> CommandGroup:
 
 
 def _add_looks(app: CommandGroup, table: "HotTable") -> None:
-    more = "--type order.created --since 2h --json"
-    if table == "commands":
-        more = "--queue email --limit 100 --after 4711"
-
-    @app.command(
-        "list",
-        options={"wanted": actions.row_filter(table)},
-        help=f"List {table}, newest first; payloads are not shown.",
-        epilog=_examples(table, "list", "--status failed --since 1d", more),
-    )
-    def _list(*, wanted: Any, status: Statuses = None, page: Paging, given: Looking) -> None:
-        from inboxd.store.listing import Filter
-
-        filter_ = Filter(
-            **wanted.given(), statuses=status or (), below=page.after, limit=page.limit
-        )
-        _print_list(table, filter_, page, given)
+    add_list(app, table)
 
     @app.command(
         "show",
@@ -150,28 +131,3 @@ def _add_prioritize(app: CommandGroup) -> None:
 
 def _examples(table: str, command: str, *lines: str) -> str:
     return examples(*(f"inboxd {table} {command} {line}" for line in lines))
-
-
-def _print_list(table: "HotTable", wanted: "Filter", page: Paging, given: Looking) -> None:
-    found, doubts = given.ask(lambda session: _page(session, given.settings, table, wanted))
-    lane = TableColumn("topic" if table == "events" else "queue", cut="left")
-    shown = ("id", "type", lane, "status", "attempts", "tenant", "created", "took", "error")
-    document = {table: found, "next": page.next(found)}
-    given.print(document, [columns.table(shown, found)])
-    for doubt in doubts:
-        remark(doubt)
-
-
-async def _page(
-    session: "Session", settings: "Settings", table: "HotTable", wanted: "Filter"
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """A page of a list; and remarks on names that nobody declared, where no row was found."""
-    from inboxd import operations
-    from inboxd.store import listing
-
-    rows = [dict(row) for row in await listing.rows(session, table, wanted)]
-    told = [
-        await operations.unknown(session, kind, name, also=named_in(settings, kind))
-        for kind, name in (() if rows else actions.names_of(table, wanted))
-    ]
-    return rows, [each for each in told if each]

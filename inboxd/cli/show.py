@@ -20,7 +20,7 @@ from inboxd.cli.output import show as shown
 from inboxd.errors import UsageError
 from inboxd.model.lifecycle import Status
 from inboxd.model.row_id import read_row_id
-from inboxd.model.wording import plural
+from inboxd.model.wording import STATUS_WORDS, plural
 
 if TYPE_CHECKING:
     from inboxd.store.session import Session
@@ -44,12 +44,14 @@ class Showing(Looking):
 
 # The first fields, those in sections of their own, and those that only the daemon reads.
 _FIRST = (
-    *("id", "event_id", "command_id", "type", "schema_version", "topic", "queue", "status"),
+    *("id", "event_id", "command_id", "type", "title", "description", "schema_version"),
+    *("topic", "queue", "status", "tenant", "tenant_name"),
     *("attempts", "run_at", "created_at", "finished_at", "duration"),
 )
 _APART = {
     *("errors", "payload", "headers", "result", "progress", "retry", "children", "replays"),
     *("waits_for", "elsewhere", "suspect", "receipt", "breakers"),
+    *("links", "names_missing"),
     *("origin_kind", "origin_id", "correlation_id", "causation_id"),
     *("replay_of", "batch_id", "traceparent"),
 }
@@ -101,7 +103,9 @@ def print_one(table: "HotTable", id: str, given: Showing) -> None:
         )
 
     found = given.ask(look)
-    given.print(found, _parts(found, verbose=given.verbose))
+    missing = found.get("names_missing")
+    told = [missing[:1].upper() + missing[1:]] if missing else []
+    given.print(found, _parts(found, verbose=given.verbose), told)
 
 
 def _receipt_told(receipt: dict[str, Any]) -> Iterator[Part]:
@@ -118,12 +122,12 @@ def _parts(row: dict[str, Any], *, verbose: bool) -> Iterator[Part]:
     """What `operations.details` found, for a person."""
     hidden = _APART if verbose else _APART | _INTERNAL
     told = {key: row[key] for key in (*_FIRST, *sorted(row)) if key in row.keys() - hidden}
-    yield Fields({key.replace("_", " "): _read(key, told[key]) for key in told})
-    if _is_skipped(row):
-        yield "Skipped: it was not needed, since what it waited for ended otherwise."
-    if row["suspect"] is not None:
-        yield _suspicion_told(row["suspect"])
+    fields = {key.replace("_", " "): _read(key, told[key]) for key in told}
+    yield Fields(fields | {"status": _status(row["status"])})
+    yield from _told(row)
     yield Fields(_lineage(row), "Lineage")
+    if row["links"]:
+        yield Fields(row["links"], "Links")
     if row["receipt"] is not None:
         yield from _receipt_told(row["receipt"])
     for key, shown_columns in _TABLES.items():
@@ -135,6 +139,11 @@ def _parts(row: dict[str, Any], *, verbose: bool) -> Iterator[Part]:
     for key in ("headers", "payload", "progress", "result"):
         if row.get(key) is not None:
             yield Document(key, row[key])
+
+
+def _status(status: str) -> str:
+    """With what it says to people, where that is another word."""
+    return f"{status} ({STATUS_WORDS[status]})"
 
 
 def _read(key: str, value: Any) -> object:
@@ -149,6 +158,14 @@ def _read(key: str, value: Any) -> object:
 def _is_skipped(row: dict[str, Any]) -> bool:
     """Cancelled by nobody: by the end of what it waited for."""
     return row["status"] == Status.CANCELLED and not row.get("cancel_requested")
+
+
+def _told(row: dict[str, Any]) -> Iterator[Part]:
+    """What is said of it in a sentence."""
+    if _is_skipped(row):
+        yield "Skipped: it was not needed, since what it waited for ended otherwise."
+    if row["suspect"] is not None:
+        yield _suspicion_told(row["suspect"])
 
 
 def _suspicion_told(suspect: dict[str, Any]) -> str:

@@ -1,36 +1,29 @@
 """`inboxd status` and `inboxd workers`: what waits, what runs, who works and receives, how fast.
 
-Promises: a look at what waits costs the same whatever the tables hold; counts stop at a limit,
-shown by "+".
-Known limits: the throughput is what workers have written down, some seconds behind; what became of
-a day is read from all rows of a day of `stats`, so who watches gets the last hour, each minute.
+Promises: counts that stop at a limit are shown with "+", and those of a sample with its age.
+*See:* `operations/overview.py`, which reads what is shown; `cli/watching.py`, for `--watch`;
+`cli/figures.py`, for `--since`.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
-from math import inf
-from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli import columns
+from inboxd.cli import columns, figures, watching
 from inboxd.cli.breakers import LIST as BREAKERS
 from inboxd.cli.messages import LIST as MESSAGES
 from inboxd.cli.options import Looking
-from inboxd.cli.output import Table, TableColumn, print_json, terminal_width
+from inboxd.cli.output import Table, TableColumn
 from inboxd.cli.together import together
-from inboxd.model.wording import breaker_word, plural, span
+from inboxd.errors import UsageError
+from inboxd.model.wording import LINES, plural, span
 
 if TYPE_CHECKING:
+    from inboxd.settings import Settings
     from inboxd.store.session import Session
 
-_LINES = "(lines)"
 _MOST_WORKERS = 1000
-_MOST_RECEIVERS = 1000
-_MOST_PROGRESS = 50
-# Seconds: what is counted by the minute does not change much sooner.
-_COMPLETED_EVERY = 60
 
 
 def _share(row: dict[str, Any]) -> str:
@@ -44,7 +37,7 @@ def _heartbeat(row: dict[str, Any]) -> str:
 
 
 def _type(lane: dict[str, Any]) -> str:
-    return "(in line)" if lane["type"] == _LINES else str(lane["type"])
+    return "(in line)" if lane["type"] == LINES else str(lane["type"])
 
 
 def _notes(lane: dict[str, Any]) -> str:
@@ -62,12 +55,18 @@ _SUSPECTS = (
     *columns.numbers("waiting", "running", "alone", "groups"),
     TableColumn("oldest", kind="span"),
 )
+# A worker of an older release tells the sum alone.
+_IN_FLIGHT = (
+    TableColumn("events", "events_in_flight", kind="number", legend="in flight"),
+    TableColumn("commands", "commands_in_flight", kind="number", legend="in flight"),
+    TableColumn("in flight", kind="number", extra=True),
+)
 _LIVING = (
     TableColumn("worker", "name", cut="left"),
     _PROCESSES,
     "state",
     _LEADS,
-    TableColumn("in flight", kind="number"),
+    *_IN_FLIGHT,
     TableColumn("heartbeat", _heartbeat),
 )
 _RECEIVERS = (
@@ -93,7 +92,7 @@ _WORKERS = (
     TableColumn("version", extra=True),
     "state",
     _LEADS,
-    TableColumn("in flight", kind="number"),
+    *_IN_FLIGHT,
     TableColumn("heartbeat", _heartbeat),
     TableColumn("started", "started_at", kind="time"),
     TableColumn("queues", cut="right", extra=True),
@@ -108,6 +107,8 @@ _DONE: columns.Columns = (
     *(*columns.numbers("succeeded", "retried", "failed"), *_RARE),
     TableColumn("mean", kind="span"),
     TableColumn("longest", "maximum", kind="span", extra=True),
+    TableColumn("p95", kind="span", legend=f"of the time that handlers took, {columns.WITHIN}"),
+    columns.TITLE,
 )
 
 
@@ -140,6 +141,9 @@ _COMPLETED: columns.Columns = (
         kind="number",
         legend="of what was reprocessed to its end",
     ),
+    TableColumn("p95", kind="span", legend=f"from creation to success, {columns.WITHIN}"),
+    columns.TITLE,
+    *(TableColumn(rank, kind="span", extra=True) for rank in ("p50", "p99")),
 )
 _PROGRESS: columns.Columns = (
     *(TableColumn("command", "id", kind="number"), "type"),
@@ -148,17 +152,24 @@ _PROGRESS: columns.Columns = (
     TableColumn("note", cut="right"),
     TableColumn("runs for", "running", kind="span"),
     TableColumn("worker", cut="left", extra=True),
+    columns.TITLE,
 )
-_LANES: columns.Columns = (
-    "kind",
-    TableColumn("topic/queue", lambda lane: lane.get("topic") or lane.get("queue"), cut="left"),
-    TableColumn("type", _type, cut="left"),
-    *(columns.counted(name) for name in ("pending", "due", "running", "failed")),
-    columns.IN_LINE,
-    columns.UNMET,
-    TableColumn("oldest due", "oldest", kind="span"),
-    TableColumn("note", _notes, legend=f"breaker: it is open; kept: {columns.KEPT}"),
-)
+
+
+def _lanes(most: int, most_failed: int) -> columns.Columns:
+    """The columns of lanes, whose counts stop at these limits."""
+    return (
+        "kind",
+        TableColumn("topic/queue", lambda lane: lane.get("topic") or lane.get("queue"), cut="left"),
+        TableColumn("type", _type, cut="left"),
+        *(columns.counted(name, most=most) for name in ("pending", "due", "running")),
+        columns.counted("failed", most=most_failed),
+        columns.in_line(most),
+        columns.unmet(most),
+        TableColumn("oldest due", "oldest", kind="span"),
+        columns.TITLE,
+        TableColumn("note", _notes, legend=f"breaker: it is open; kept: {columns.KEPT}"),
+    )
 
 
 def status(
@@ -169,15 +180,40 @@ def status(
     minutes: Annotated[
         int, typer.Option(metavar="N", min=1, max=1440, help="How far back throughput looks.")
     ] = 5,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="What was done since: 2h, 7d, or a time in ISO 8601; instead of what is now.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=200,
+            help="With --since: most types, and lanes, of events and of commands; the rest are one "
+            "line.",
+        ),
+    ] = 20,
     *,
     given: Looking,
 ) -> None:
-    """Show workers, receivers, throughput and lanes."""
-    if watch:
-        raise given.ask(lambda session: _watch(session, minutes, interval, given))
-    lease = given.settings.worker.lease
-    found = given.ask(lambda session: _look_once(session, minutes, lease))
-    given.print(found, _tables(found, minutes))
+    """Show workers, receivers, throughput and lanes; or what was done in a span of time."""
+    if since is not None:
+        if watch:
+            raise UsageError("--watch shows what is now: leave out --since, or --watch.")
+        figures.print_since(since, limit, given)
+    elif watch:
+        raise given.ask(
+            lambda session: watching.watch(
+                session, minutes, interval, given, lambda found: tables(found, minutes)
+            )
+        )
+    else:
+        found = given.ask(lambda session: _look_once(session, minutes, given.settings))
+        given.print(found, tables(found, minutes))
 
 
 def workers(
@@ -195,150 +231,20 @@ def workers(
     given.print({"workers": rows}, [columns.table(_WORKERS, rows)])
 
 
-async def _look_once(session: "Session", minutes: int, silence: timedelta) -> dict[str, Any]:
-    return await look(session, minutes, silence, await _completed(session, 24))
+async def _look_once(session: "Session", minutes: int, settings: "Settings") -> dict[str, Any]:
+    from inboxd.operations.figures import flows
+    from inboxd.operations.overview import completed, overview
+
+    done, hour = await completed(session), await flows(session, watching.HOUR)
+    return await overview(session, minutes, settings, done, hour)
 
 
-async def look(
-    session: "Session", minutes: int, silence: timedelta, completed: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    """Everything that a status shows, as JSON values.
-
-    silence: after which a receiver is taken for dead. completed: read by the caller, since a
-    watcher reads it less often.
-    """
-    from inboxd.operations.messages import streams_read
-    from inboxd.store import (
-        breakers,
-        controls,
-        listing,
-        message_readers,
-        receivers,
-        stream_positions,
-        suspects,
-        topics,
-    )
-
-    events = [
-        {"kind": "event", **dict(row), "running": None, "in_line": None, "unmet": None}
-        for row in await listing.lanes(session, "events")
-    ]
-    events += [_in_lines(row) for row in await topics.lines(session)]
-    commands = [
-        {"kind": "command", **dict(row)} for row in await listing.lanes(session, "commands")
-    ]
-    living = await listing.workers(session, ended=False, limit=_MOST_WORKERS)
-    paused = [dict(row) for row in await controls.read(session.connection, session.sql)]
-    names = {(each["kind"], each["name"]) for each in paused}
-    known: list[dict[str, Any]] = [{**row} for row in await breakers.listed(session)]
-    stopped = [each for each in known if breaker_word(each) not in ("closed", "metrics only")]
-    shut = {
-        use for each in stopped if breaker_word(each) != "forced closed" for use in each["uses"]
-    }
-    for lane in (*events, *commands):
-        place = "topic" if lane["kind"] == "event" else "queue"
-        uses = {f"{lane['kind']} {lane['type']}"}
-        if lane["kind"] == "command":
-            uses.add(f"queue {lane['queue']}")
-        lane["breaker"] = not uses.isdisjoint(shut)
-        lane["paused"] = not names.isdisjoint({("type", lane["type"]), (place, lane[place])})
-    receiving = await receivers.listed(session, silence, _MOST_RECEIVERS)
-    streams = await stream_positions.listed(session)
-    readers = await message_readers.listed(session)
-    shown = (
-        "id",
-        "name",
-        "process",
-        "host",
-        "state",
-        "leads",
-        "in_flight",
-        "silence",
-        "started_at",
-    )
-    return {
-        "counted_to": listing.COUNTED,
-        "paused": paused,
-        "breakers": stopped,
-        "lanes": [*events, *commands],
-        "suspects": await suspects.count(session, listing.COUNTED),
-        "workers": [{name: row[name] for name in shown} for row in living],
-        "receivers": [dict(row) for row in receiving],
-        "messages": streams_read(streams, readers),
-        "progress": await listing.progress(session, _MOST_PROGRESS),
-        "completed": list(completed),
-        "throughput": [dict(row) for row in await listing.throughput(session, minutes)],
-    }
-
-
-async def _completed(session: "Session", hours: Literal[1, 24]) -> list[dict[str, Any]]:
-    from inboxd.store import listing
-
-    return [dict(row) for row in await listing.completed(session, hours)]
-
-
-def _in_lines(row: dict[str, Any]) -> dict[str, Any]:
-    """The lines of a topic as one lane, since an event of any type may stand in them."""
-    waiting = row["arrived"] + row["lined_up"]
-    zeros = dict.fromkeys(("running", "unmet"))
-    return {
-        "kind": "event",
-        "topic": row["topic"],
-        "type": _LINES,
-        **zeros,
-        "pending": waiting,
-        "in_line": waiting,
-        "due": row["arrived"],
-        "failed": row["blocked"],
-        "oldest": row["oldest"],
-        "kept": row["kept"] > 0,
-    }
-
-
-async def _watch(
-    session: "Session", minutes: int, interval: float, given: Looking
-) -> BrokenPipeError:
-    """Look again and again; the error once nobody reads what is printed.
-
-    It is returned: on a session an OSError would be a lost connection.
-    """
-    import anyio
-    from rich.live import Live
-    from rich.text import Text
-
-    read_at, completed = -inf, list[dict[str, Any]]()
-
-    async def looked() -> dict[str, Any]:
-        nonlocal read_at, completed
-        if monotonic() - read_at >= _COMPLETED_EVERY:
-            read_at, completed = monotonic(), await _completed(session, 1)
-        return await look(session, minutes, given.settings.worker.lease, completed)
-
-    if given.json:
-        while True:
-            found = await looked()
-            try:
-                print_json(found)
-            except BrokenPipeError as gone:
-                return gone
-            await anyio.sleep(interval)
-    width = None if given.wide else terminal_width()
-
-    async def drawn() -> Text:
-        tables = _tables(await looked(), minutes)
-        return Text("\n\n".join("\n".join(table.lines(width)) for table in tables))
-
-    with Live(await drawn(), screen=True, auto_refresh=False) as live:
-        while True:
-            await anyio.sleep(interval)
-            live.update(await drawn(), refresh=True)
-
-
-def _tables(found: dict[str, Any], minutes: int) -> list[Table]:
+def tables(found: dict[str, Any], minutes: int) -> list[Table]:
     """Those that have rows; workers and lanes are always shown."""
     suspects = [found["suspects"]] if found["suspects"]["groups"] else []
     workers, receivers = together(found["workers"]), together(found["receivers"])
     last = plural(minutes, "minute").removeprefix("1 ")
+    lanes = _lanes(found["counted_to"], found["sample"]["failed_counted_to"])
     shown: list[tuple[str, columns.Columns, Sequence[Any]]] = [
         ("Suspects: commands that ran on a worker when it died", _SUSPECTS, suspects),
         ("Breakers that are not closed", BREAKERS, found["breakers"]),
@@ -349,10 +255,22 @@ def _tables(found: dict[str, Any], minutes: int) -> list[Table]:
         ("From creation to success", _COMPLETED, found["completed"]),
         ("Progress of running commands", _PROGRESS, found["progress"]),
         # Last, because it is the longest: a small screen cuts the end.
-        ("Lanes", _LANES, found["lanes"]),
+        (f"Lanes, {_counted(found['sample'])}", lanes, found["lanes"]),
     ]
     return [
         columns.table(of, rows, title)
         for title, of, rows in shown
-        if rows or of in (_LIVING, _LANES)
+        if rows or of in (_LIVING, lanes)
     ]
+
+
+def _counted(sample: dict[str, Any]) -> str:
+    """When lanes were counted, and by whom if not by the worker that leads."""
+    if sample["counted_by"] == "leader":
+        told = f"counted {span(sample['age'])} ago"
+    elif sample["newest_age"] is None:
+        told = "counted now: no worker has taken a sample"
+    else:
+        told = f"counted now: no worker has taken a sample for {span(sample['newest_age'])}"
+    left_out = sample["lanes_left_out"]
+    return told + (f"; {plural(left_out, 'lane')} with fewer rows left out" if left_out else "")

@@ -33,13 +33,20 @@ def _as_one(group: list[Row]) -> dict[str, Any]:
         "started_at": min(row["started_at"] for row in group),
     }
     if "in_flight" in first:
-        one["in_flight"] = sum(row["in_flight"] for row in group)
+        for name in ("in_flight", "events_in_flight", "commands_in_flight"):
+            one[name] = _sum([row[name] for row in group])
         one["leads"] = any(row["leads"] for row in group)
     if "sources" in first:
         for name in ("sources", "spooled"):
             one[name] = sorted({source for row in group for source in row[name]})
         one["trouble"] = next((row["trouble"] for row in group if row["trouble"]), None)
     return one
+
+
+def _sum(numbers: list[int | None]) -> int | None:
+    """None: one of them is not known."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 def _states(group: list[Row]) -> str:

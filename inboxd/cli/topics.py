@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli import columns
+from inboxd.cli import columns, figures
 from inboxd.cli.completion import declared
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Acting, Asking, Looking, examples, named_in
@@ -68,37 +68,27 @@ _CHUNKS = (
 @app.command("list", epilog=examples("inboxd topics list", "inboxd topics list --json"))
 def list_(given: Looking) -> None:
     """List topics: their modes, what waits, and lines that stand still."""
-    from inboxd.store import listing, topics
+    from inboxd.operations.lanes import topic_list
 
-    found = given.ask(topics.listed)
-    given.print({"counted_to": listing.COUNTED, "topics": found}, [columns.table(_LIST, found)])
+    document = given.ask(topic_list)
+    given.print(document, [columns.table(_LIST, document["topics"])])
 
 
 @app.command(
     "show", epilog=examples("inboxd topics show rewards", "inboxd topics show rewards --json")
 )
 def show(name: Name, given: Asking) -> None:
-    """Show one topic: what was declared, by whom, and what waits in it."""
-    from inboxd.errors import UnknownName
-    from inboxd.model.spelling import did_you_mean
-    from inboxd.store import breakers, listing, topics
+    """Show one topic: what was declared, what waits in it, and what it did in the last hour."""
+    from inboxd.operations.lanes import one_topic
 
-    async def look(session: "Session") -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        needed = await breakers.listed(session, uses=[f"topic {name}"])
-        return await topics.listed(session), [dict(each) for each in needed]
-
-    found, needed = given.ask(look)
-    topic = next((each for each in found if each["topic"] == name), None)
-    if topic is None:
-        hint = did_you_mean(name, [each["topic"] for each in found]) or "."
-        raise UnknownName(
-            f"there is no topic {name!r}: nobody declares it, and no event waits in it{hint}"
-        )
-    document = {"counted_to": listing.COUNTED, **topic, "breakers": needed}
+    topic, done = given.ask(lambda session: one_topic(session, name))
+    needed, titles = topic["breakers"], topic["titles"]
     fields = _fields(topic)
+    fields["types"] = ", ".join(f"{type_} ({titles[type_]})" for type_ in topic["types"])
+    fields = {key: value for key, value in fields.items() if value != ""}
     if needed:
         fields["breakers"] = ", ".join(f"{each['name']} ({breaker_word(each)})" for each in needed)
-    given.print(document, [Fields(fields, f"Topic {name}")])
+    given.print(topic, [Fields(fields, f"Topic {name}"), *figures.hour_tables(done)])
 
 
 @app.command(

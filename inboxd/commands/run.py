@@ -328,4 +328,5 @@ class CommandRun:
             row["queue"],
             row["age"],
             after(row),
+            row["tenant"],
         )

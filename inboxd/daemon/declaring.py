@@ -18,6 +18,7 @@ from inboxd.daemon.declared_endpoints import declared_endpoints
 from inboxd.errors import Conflict
 from inboxd.registry.registry import Registry
 from inboxd.registry.retry_rules import declared_rules
+from inboxd.registry.type_labels import type_labels
 from inboxd.settings import Settings
 from inboxd.store import breakers, endpoints, intakes, schedules, topics, workers
 from inboxd.store.connections import Connection
@@ -56,7 +57,7 @@ class WorkerDeclaration:
         commands = self.registry.commands
         queues = {type_: handler.queue for type_, handler in commands.items()}
         rules = declared_rules(self.settings, self.registry)
-        await workers.declare(connection, self.sql, queues, rules)
+        await workers.declare(connection, self.sql, queues, rules, type_labels(self.registry))
         await breakers.declare(connection, self.sql, self.registry.breaker_uses)
         await schedules.declare(connection, self.sql, self.registry.to_send)
         found = await to_thread.run_sync(declared_endpoints, self.settings.endpoints)

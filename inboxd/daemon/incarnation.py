@@ -102,6 +102,7 @@ class Incarnation:
         self._fleet = Fleet()
         self._stop = anyio.Event()
         own = tuple(each.name for each in registry.to_send)
+        metrics.tally.limit_tenants(settings.history.stats_tenants)
         metrics.declare(registry.events, queues, topics, own)
         metrics.relays.declare((name, settings.relays[name].broker) for name in registry.relays)
         self.me = introduce(settings, registry, own)
@@ -122,7 +123,7 @@ class Incarnation:
             self._sql,
             self.me,
             self._fleet,
-            in_flight=lambda: sum(self._in_flight().values()),
+            in_flight=self._in_flight,
             on_cancel=self._cancel,
             on_death=self._be_careful,
         )

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from inboxd.engine.parts import Parts
 from inboxd.engine.wakeup import WakeUp
+from inboxd.maintenance.census import Census
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.maintenance.dedup import DedupPurger, report_duplicates
 from inboxd.maintenance.expiry import (
@@ -24,14 +25,16 @@ from inboxd.maintenance.expiry import (
 from inboxd.maintenance.intakes import Intakes
 from inboxd.maintenance.leader import Leadership
 from inboxd.maintenance.partitions.creation import make_partitions
+from inboxd.maintenance.partitions.indexing import make_indexes
 from inboxd.maintenance.partitions.retention import Retention
 from inboxd.maintenance.periodic import Run, sparingly
 from inboxd.maintenance.purge import Purger
 from inboxd.maintenance.reaper import Reaper
 from inboxd.maintenance.receipts import release_held
+from inboxd.maintenance.samples import Sampler, SampleReader
 from inboxd.maintenance.schedules import send_schedules
 from inboxd.maintenance.sessions import end_stalled_sessions
-from inboxd.maintenance.statistics import show_backlog, write_statistics
+from inboxd.maintenance.statistics import roll_up_statistics, write_statistics
 from inboxd.maintenance.unhandled.chunks import release_chunks_to_lanes
 from inboxd.maintenance.unhandled.commands import fail_commands
 from inboxd.maintenance.unhandled.events import EventChoice, settle_events
@@ -50,6 +53,8 @@ _INTAKE = 0.5
 _HELD = 1.0
 # Seconds, at most, between two writings of what was counted.
 _COUNTS = 5.0
+# Seconds, at most, between two roll-ups of what all have counted.
+_ROLL_UP = 30.0
 # Of the tasks for what no living worker handles, those that read tables from their beginning.
 _SPARED = ("commands", "events")
 # Seconds between looks for what nobody has folded.
@@ -85,6 +90,7 @@ def maintenance_tasks(
         crash_limit=worker.crash_limit,
         on_returned=partial(_wake_all, flags),
     )
+    sampling = settings.maintenance.sampling.total_seconds()
     ahead = settings.history.days_ahead
     leadership = Leadership(context)
     notify = settings.wakeups.mode != "off"
@@ -97,12 +103,12 @@ def maintenance_tasks(
         task("intakes", _INTAKE, intakes.take),
         task("schedules", 1.0, partial(send_schedules, context, parts.me.schedules)),
         task("statistics", min(interval, _COUNTS), partial(write_statistics, context)),
-        task("backlog", interval, lambda: show_backlog(context, queues()), sparing=True),
+        task("gauges", sampling / 2, SampleReader(context).show),
     )
     for each in of_each_worker:
         yield _noted(context, each)
     freed = partial(_wake_all, {"events": flags["events"]})
-    for each in _of_the_leader(parts, context, leadership.leads, freed, intakes, webhooks):
+    for each in _of_the_leader(parts, context, leadership.leads, freed, intakes, queues, webhooks):
         noted = _noted(context, each)
         yield noted._replace(run=leadership.only(noted.run))
 
@@ -132,6 +138,7 @@ def _of_the_leader(
     leads: Callable[[], Awaitable[bool]],
     freed: Callable[[], Awaitable[None]],
     intakes: Intakes,
+    queues: Callable[[], Mapping[str, Queue]],
     webhooks: Callable[[], Mapping[str, WebhookSource]],
 ) -> Iterator[MaintenanceTask]:
     """The tasks that one worker does for all; harmless when two do them for a moment.
@@ -154,8 +161,16 @@ def _of_the_leader(
     yield task("undeclared topics", interval, partial(expire_topics, context))
     yield task("undeclared endpoints", interval, partial(expire_endpoints, context))
     yield task("retention", interval, Retention(settings, parts.sql, parts.metrics, leads).let_go)
+    yield task("census", interval, Census(context, leads).take)
+    yield task("indexes", interval, partial(make_indexes, settings, parts.sql, leads))
     yield task("held receipts", _HELD, lambda: release_held(context, _held_by(webhooks())))
-    yield task("purge", interval, Purger(context, settings.history).purge)
+    roll_up = partial(roll_up_statistics, context)
+    yield task("statistics roll-up", min(interval, _ROLL_UP), roll_up)
+    sampling = settings.maintenance.sampling
+    sampler = Sampler(context, settings.database, sampling, queues)
+    yield task("samples", sampling.total_seconds(), sampler.sample, sparing=True)
+    purger = Purger(context, settings.history, sampling)
+    yield task("purge", interval, purger.purge)
     yield task("duplicates", min(interval, _COUNTS), partial(report_duplicates, context))
     sources = {name: source.window for name, source in settings.dedup.sources.items()}
     windows = Windows(settings.dedup.window, sources)

@@ -12,7 +12,7 @@ it does then is fenced (promise 3). *See:* `daemon/incarnation.py`, which suspen
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 import anyio
@@ -49,11 +49,14 @@ class Lease:
         me: workers.WorkerIdentity,
         fleet: Fleet,
         *,
-        in_flight: Callable[[], int],
+        in_flight: Callable[[], Mapping[str, int]],
         on_cancel: Callable[[frozenset[int]], None],
         on_death: Callable[[], None],
     ) -> None:
-        """Prepare. `on_cancel` is called with commands to cancel, `on_death` after a death."""
+        """Prepare. in_flight: the rows of each kind that this worker handles.
+
+        `on_cancel` is called with commands to cancel, `on_death` after a death.
+        """
         self._state = "running"
         self.suspended = False
         self.dead = False
@@ -185,8 +188,10 @@ class Lease:
         sent_at = time.monotonic()
         # In a transaction, since behind a pooler a statement needs one to keep its session.
         async with connection.transaction():
+            in_flight = self._in_flight()
             result = await workers.beat(
-                connection, self._sql, self._me.id, self._in_flight(), self._state
+                *(connection, self._sql, self._me.id, sum(in_flight.values()), self._state),
+                events=in_flight.get("event", 0),
             )
         if result is not None:
             self.renewed_at = sent_at

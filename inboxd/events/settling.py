@@ -36,7 +36,9 @@ from inboxd.telemetry.tally import After
 class EventExecution(NamedTuple):
     """An event that was executed, for the tally; times in seconds."""
 
+    topic: str
     type: str
+    tenant: str | None
     outcome: Outcome
     duration: float
     latency: float
@@ -47,7 +49,8 @@ class EventExecution(NamedTuple):
 def counted(row: ClaimedEvent, outcome: Outcome, seconds: float) -> EventExecution:
     """What is counted of an event."""
     waited = max(0.0, row["waited"])
-    return EventExecution(row["type"], outcome, seconds, waited, row["age"], after(row))
+    kept = (row["topic"], row["type"], row["tenant"])
+    return EventExecution(*kept, outcome, seconds, waited, row["age"], after(row))
 
 
 class PageFailedBy(InboxdError):
@@ -204,9 +207,8 @@ class EventSettling:
     def count(self, results: PageResults) -> None:
         """Count a page that has committed."""
         tally = self._parts.metrics.tally
-        for type_, outcome, seconds, waited, age, follows in results.counts:
-            tally.add("event", type_, name(outcome), seconds, waited, "", age, follows)
-        tally.fold()
+        for topic, type_, tenant, outcome, seconds, waited, age, follows in results.counts:
+            tally.add("event", type_, name(outcome), seconds, waited, topic, age, follows, tenant)
         for batch in results.fold:
             self._parts.folder.note(batch)
         self.tell(results)

@@ -8,7 +8,7 @@ are not slowed; a new leader begins at the front, so nothing need be written dow
 Known limit: duplicates are reported when the leader comes by; without a worker they are kept.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -99,7 +99,9 @@ async def report_duplicates(context: MaintenanceContext) -> None:
     for _ in range(_PAGES):
         async with transact(context.pool) as connection:
             repeats = await dedup.drain(connection, context.sql, _PAGE)
-            await statistics.add(connection, context.sql, context.me, _statistics(repeats))
+            await statistics.write_events(
+                connection, context.sql, "duplicate", _duplicates(repeats)
+            )
         _report(context.metrics, repeats)
         if len(repeats) < _PAGE:
             return
@@ -124,9 +126,10 @@ def _report(metrics: Metrics, repeats: Sequence[dedup.Repeat]) -> None:
         )
 
 
-def _statistics(repeats: Sequence[dedup.Repeat]) -> list[statistics.Counts]:
-    counts = Counter((r.minute, r.type) for r in repeats if not r.conflict)
-    return [
-        (minute, "event", type_, "duplicate", count, 0.0, 0.0)
-        for (minute, type_), count in sorted(counts.items())
-    ]
+def _duplicates(repeats: Sequence[dedup.Repeat]) -> list[tuple[str, str, float, int]]:
+    """By topic, type and minute."""
+    minutes: dict[tuple[str, str, float], list[float]] = defaultdict(list)
+    for each in repeats:
+        if not each.conflict:
+            minutes[each.topic, each.type, each.ago // 60].append(each.ago)
+    return [(topic, type_, min(ago), len(ago)) for (topic, type_, _), ago in minutes.items()]

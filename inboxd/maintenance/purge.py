@@ -7,7 +7,7 @@ limit: a run ends after some seconds, and the next one goes on.
 """
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import anyio
 
@@ -20,6 +20,8 @@ from inboxd.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _PAGE = 1000
+# So many samples are all kept, a day's at one every ten seconds; before those, one of each minute.
+_SAMPLES = 8_640
 # Seconds of a run, for each table.
 _LONGEST = 10.0
 
@@ -27,11 +29,13 @@ _LONGEST = 10.0
 class Purger:
     """Removes what is too old, table by table."""
 
-    def __init__(self, context: MaintenanceContext, history: History) -> None:
-        """`history` says how long what is kept."""
+    def __init__(self, context: MaintenanceContext, history: History, samples: timedelta) -> None:
+        """`history` says how long what is kept; `samples`: how often they are taken."""
         self._context = context
         self._history = history
+        self._all_samples = _SAMPLES * samples
         self._looked_to: int | None = 0
+        self._thinned_to = datetime.fromtimestamp(0, UTC)
 
     async def purge(self) -> None:
         """Remove what is due, some seconds for each table at most."""
@@ -39,7 +43,14 @@ class Purger:
         async with borrow(self._context.pool) as connection:
             await workers.forget_ended(connection, self._context.sql)
             await breakers.forget(connection, self._context.sql)
-        await self._remove("stats", history.stats)
+            await purging.forget_tenants(connection, self._context.sql)
+        await self._remove("stats_minutes", history.stats)
+        for of in ("stats", "stats_tenant"):
+            await self._remove(f"{of}_hours", history.stats_hours)
+            await self._remove(f"{of}_days", history.stats_days)
+        await self._remove("samples", history.samples)
+        await self._remove("sampled_lanes", history.samples)
+        await self._go_on("samples", self._thin_samples)
         await self._remove("audit", history.audit)
         if history.events is not None and history.commands is not None:
             await self._remove("replays", max(history.events, history.commands))
@@ -57,6 +68,15 @@ class Purger:
             return removed, removed == _PAGE
 
         await self._go_on(table, page)
+
+    async def _thin_samples(self) -> tuple[int, bool]:
+        """Page by page, from where the last run ended."""
+        async with borrow(self._context.pool) as connection:
+            last, removed = await purging.thin_samples(
+                connection, self._context.sql, self._all_samples, self._thinned_to, _PAGE
+            )
+        self._thinned_to = last or self._thinned_to
+        return removed, last is not None
 
     def _batches(self, age: timedelta) -> Callable[[], Awaitable[tuple[int, bool]]]:
         async def page() -> tuple[int, bool]:

@@ -1,47 +1,61 @@
-"""Writes counts to the stats table, and shows the backlog in the metrics.
+"""Writes down what was counted, and rolls it up.
 
-Promises that counts which could not be written are kept for the next run.
+Promises that counts which could not be written are kept for the next run; that a roll-up which does
+not end is done again, and what it rolled up counts once. Known limit: a run of the roll-up ends
+after some seconds, and the next one goes on.
 *See:* `inboxd.store.statistics`.
 """
 
-from collections.abc import Mapping
+from datetime import timedelta
+
+import anyio
 
 from inboxd.maintenance.context import MaintenanceContext
-from inboxd.settings import Queue
-from inboxd.store import intakes, lines, queues, receipts, schedules, statistics
-from inboxd.store.pools import borrow
+from inboxd.store import statistics
+from inboxd.store.pools import borrow, transact
+from inboxd.telemetry.tally import OTHER, Statistic
+
+# Rows of a transaction, and seconds of a run.
+_PAGE = 2_000
+_LONGEST = 10.0
+# When a minute is over, and each worker has written what it counted then.
+_AGE = timedelta(seconds=75)
 
 
 async def write_statistics(context: MaintenanceContext) -> None:
-    """Write what this worker has counted since it was last written."""
-    counts = context.metrics.tally.drain_statistics()
+    """Write what this worker has counted since it last did."""
+    tally = context.metrics.tally
+    counts = tally.drain_statistics()
     if not counts:
         return
     try:
         async with borrow(context.pool) as connection:
-            await statistics.add(connection, context.sql, context.me, counts)
+            tenants = {each.key.tenant for each in counts if each.key.tenant is not None}
+            if tenants := tenants - {OTHER}:
+                admitted = await statistics.admit_tenants(
+                    connection, context.sql, tenants, tally.most_tenants
+                )
+                tally.admit_tenants(admitted)
+                counts = [_named(each, admitted) for each in counts]
+            await statistics.write(connection, context.sql, counts, tally.clock)
     except BaseException:
-        context.metrics.tally.restore_statistics(counts)
+        tally.restore_statistics(counts)
         raise
 
 
-async def show_backlog(context: MaintenanceContext, settings: Mapping[str, Queue]) -> None:
-    """Show what is unsettled, blocked or held, and the last run of each schedule.
+def _named(each: Statistic, admitted: set[str]) -> Statistic:
+    """One of a tenant that has no place is of `(other)`."""
+    if each.key.tenant is None or each.key.tenant in admitted:
+        return each
+    return each._replace(key=each.key._replace(tenant=OTHER))
 
-    `settings` are those of the queues.
-    """
-    sql, metrics = context.sql, context.metrics
-    async with borrow(context.pool) as connection:
-        events = await statistics.event_backlog(connection, sql)
-        commands = await statistics.command_backlog(connection, sql)
-        blocked = await queues.blocked(connection, sql, settings)
-        standing = await lines.count_blocked(connection, sql)
-        held = await intakes.held(connection, sql)
-        sent = await schedules.last_runs(connection, sql)
-        waiting = await receipts.held(connection, sql)
-    metrics.show_backlog(events, commands)
-    metrics.show_blocked(blocked)
-    metrics.show_blocked_lines(standing)
-    metrics.held_topics.set(held)
-    metrics.show_schedules(sent)
-    metrics.webhooks.show_held((e["source"], e["receipts"], e["held_at"]) for e in waiting)
+
+async def roll_up_statistics(context: MaintenanceContext) -> None:
+    """Add what all workers have written to minutes, hours and days."""
+    until = anyio.current_time() + _LONGEST
+    more = True
+    while more and anyio.current_time() < until:
+        async with transact(context.pool) as connection:
+            taken = await statistics.take_over(connection, context.sql, _PAGE)
+            rolled = await statistics.roll_up(connection, context.sql, _PAGE, _AGE)
+        more = _PAGE in (taken, rolled)

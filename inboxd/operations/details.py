@@ -6,13 +6,14 @@ a row created, a hundred are told.
 
 import base64
 import json
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from inboxd.errors import NotFound
 from inboxd.model.lifecycle import Status
+from inboxd.operations.labels import LabelsOf, Tenants, links_of, type_labels
 from inboxd.operations.story import created_by, replays_of, waits_of
 from inboxd.registry.retry_rules import default_rule, rules_in
 from inboxd.settings import Settings
@@ -37,10 +38,13 @@ async def details(
     *,
     payload: bool,
     raw: bool = False,
+    tenants: Tenants | None = None,
+    labels_of: LabelsOf = type_labels,
 ) -> dict[str, Any]:
     """One row as JSON values, with what is known beside it. Raises NotFound.
 
-    payload: with payload, headers and result. raw: with the webhook that an event came in.
+    tenants: their names, of a process that looks more than once. payload: with payload, headers and
+    result. raw: with the webhook that an event came in.
     """
     row = await listing.one(session, table, id, payload=payload)
     if row is None:
@@ -68,7 +72,20 @@ async def details(
     needed = await breakers.listed(session, uses=uses)
     row["breakers"] = [dict(each) for each in needed]
     row["receipt"] = await _receipt(session, row, raw=raw)
+    row["title"], row["description"] = astuple(
+        (await labels_of(session, kind, {row["type"]}))[row["type"]]
+    )
+    await _name_tenant(session, row, tenants or Tenants(settings.tenants))
+    row["links"] = links_of(settings.links, row)
     return row
+
+
+async def _name_tenant(session: Session, row: dict[str, Any], tenants: Tenants) -> None:
+    """What the row's tenant is called."""
+    if tenants.settings.query is not None:
+        names = await tenants.names(session, [row["tenant"]])
+        row["tenant_name"] = names.get(row["tenant"])
+        row["names_missing"] = tenants.trouble
 
 
 async def _suspicion(session: Session, row: dict[str, Any]) -> dict[str, Any] | None:

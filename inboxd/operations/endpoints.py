@@ -5,8 +5,9 @@ without a secret. Known limit: what the settings say of an endpoint is changed t
 *See:* `cli/endpoints.py`, before it; `store/endpoints.py`, after it.
 """
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from inboxd.errors import Conflict, NotFound, UnknownName, UsageError
@@ -22,12 +23,17 @@ from inboxd.model.endpoints import (
 )
 from inboxd.model.spelling import did_you_mean
 from inboxd.operations.bulk import Selection
+from inboxd.operations.finding import Found, find, search
 from inboxd.operations.rows import Done, RowId, act, listed
 from inboxd.store import endpoints as store
 from inboxd.store import operations as rows
 from inboxd.store import wakeups
 from inboxd.store.endpoints import EndpointRow, NewEndpoint
+from inboxd.store.finding import Filter
 from inboxd.store.session import Session
+
+# More rows than there are.
+_ALL = 2**62
 
 
 async def one_endpoint(session: Session, name: str) -> EndpointRow:
@@ -38,6 +44,28 @@ async def one_endpoint(session: Session, name: str) -> EndpointRow:
         hint = did_you_mean(name, known) or "; `inboxd endpoints list` has the names."
         raise UnknownName(f"there is no endpoint {name!r}{hint}")
     return found[0]
+
+
+async def deliveries(
+    session: Session,
+    name: str,
+    *,
+    statuses: Collection[str] = (),
+    since: datetime | None = None,
+    below: int | None = None,
+    limit: int = 20,
+    everywhere: bool = False,
+) -> Found:
+    """What was sent to an endpoint, the newest first.
+
+    everywhere: by as many requests as it takes to fill the page, or to look at all commands; else
+    as far as one request looks.
+    """
+    wanted = Filter(lane=QUEUE + name, statuses=statuses, since=since)
+    ask = partial(search, look=_ALL) if everywhere else find
+    return await ask(
+        *(session, "commands", wanted), below=below, limit=limit, read=store.found_deliveries
+    )
 
 
 async def add_endpoint(

@@ -25,9 +25,9 @@ import orjson
 from inboxd.errors import Conflict, DatabaseError, UsageError
 from inboxd.model.lifecycle import Status
 from inboxd.operations.bulk import Terms
+from inboxd.store import census, wakeups
 from inboxd.store import erase as store
 from inboxd.store import operations as actions
-from inboxd.store import wakeups
 from inboxd.store.erase import Subject
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
@@ -112,8 +112,8 @@ async def erase(
     if waits and not unsettled:
         raise Conflict(
             f"{waits} rows about it are still to be processed, or are being; nothing was changed: "
-            "let them end, or cancel them as well with --unsettled"
-        )
+            "let them end, or cancel them as well"
+        ).on_terminals(" with --unsettled")
     entry = await _record(session, subject, terms, events) if held or any(rows.values()) else None
     for first in range(0, len(held), _PAGE):
         async with session.connection.transaction():
@@ -169,6 +169,10 @@ async def _erase_history(
         async with session.connection.transaction():
             row = await store.erase(session, table, subject, stretch, _instead())
             if row["rows"]:
+                if subject.tenant is not None:  # whose count of that day is true no more
+                    await census.begin(
+                        session.connection, session.sql, stretch.part, f"{table}_history"
+                    )
                 if entry is None:
                     entry = await _record(session, subject, terms, row["rows"])
                 else:

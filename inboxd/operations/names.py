@@ -6,11 +6,13 @@ declared, such as a producer's, is refused nothing. Known limit: names that nobo
 as tenants, entities and the names of batches, cannot be judged.
 """
 
-from collections.abc import Callable, Collection
-from typing import Literal
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from inboxd.errors import UnknownName
 from inboxd.model.spelling import did_you_mean
+from inboxd.model.wording import LINES
 from inboxd.store import listing, names, topics
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
@@ -29,7 +31,9 @@ async def check_declared(
     """Raise UnknownName for what nobody declared; also: names that the settings declare."""
     told = await _undeclared(session, kind, name, also)
     if told:
-        raise UnknownName(f"{told} Nothing was written; --force writes it all the same")
+        raise UnknownName(f"{told} Nothing was written").on_terminals(
+            "; --force writes it all the same"
+        )
 
 
 async def check_known(
@@ -38,15 +42,34 @@ async def check_known(
     """Raise UnknownName for what nobody declared and no row has."""
     told = await unknown(session, kind, name, also=also)
     if told:
-        raise UnknownName(f"{told} Nothing was changed; --force insists")
+        raise UnknownName(f"{told} Nothing was changed").on_terminals("; --force insists")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNames:
+    """What somebody has read already. lanes: what waits, as the overview has it."""
+
+    declared: names.Names | None
+    lanes: Collection[Mapping[str, Any]]
 
 
 async def unknown(
-    session: Session, kind: Named, name: str, *, also: Collection[str] = ()
+    session: Session,
+    kind: Named,
+    name: str,
+    *,
+    also: Collection[str] = (),
+    known: KnownNames | None = None,
 ) -> str | None:
     """A remark on a name that nobody declared and no row has; None of any other."""
-    told = await _undeclared(session, kind, name, also)
-    return None if told is None or await _has_rows(session, kind, name) else told
+    if known is None:
+        told = await _undeclared(session, kind, name, also)
+    else:
+        told = _remark(known.declared, kind, name, also)
+    if told is None:
+        return None
+    lanes = await _lanes(session, kind) if known is None else known.lanes
+    return None if await _has_rows(session, kind, name, lanes) else told
 
 
 async def nearest(session: Session, kind: Named, name: str) -> str:
@@ -90,18 +113,27 @@ def _of(declared: names.Names, kind: Named) -> set[str]:
     return {name for each in kinds for name in declared.get(each, ())}
 
 
-async def _has_rows(session: Session, kind: Named, name: str) -> bool:
-    """Whether unsettled rows have it, be it a name from before or one of a producer's own."""
-    column = kind.rpartition(" ")[2]
+async def _lanes(session: Session, kind: Named) -> list[dict[str, Any]]:
+    """What waits, where such a name may be."""
+    found: list[dict[str, Any]] = []
     tables: tuple[tuple[HotTable, str], ...] = (("events", "topic"), ("commands", "queue"))
-    for table, lane in tables:
-        if kind in (lane, "type", f"{table.removesuffix('s')} type"):
-            rows = await listing.lanes(session, table)
-            if any(row[column] == name for row in rows):
-                return True
-    if kind == "topic":
-        return any(row["topic"] == name for row in await topics.lines(session))
-    if kind in ("type", "event type"):
-        lined = [row["topic"] for row in await topics.lines(session)]
-        return await topics.waiting(session, lined, name) > 0
-    return False
+    for table, place in tables:
+        of = table.removesuffix("s")
+        if kind in (place, "type", f"{of} type"):
+            found += [{**row, "kind": of} for row in await listing.lanes(session, table)]
+    if kind in ("topic", "type", "event type"):
+        lined = await topics.lines(session)
+        found += [{"kind": "event", "topic": row["topic"], "type": LINES} for row in lined]
+    return found
+
+
+async def _has_rows(
+    session: Session, kind: Named, name: str, lanes: Collection[Mapping[str, Any]]
+) -> bool:
+    """Whether unsettled rows have it, be it a name from before or one of a producer's own."""
+    of, _, column = kind.rpartition(" ")
+    own = [lane for lane in lanes if lane["kind"] == (of or lane["kind"])]
+    lined = [lane["topic"] for lane in own if lane["type"] == LINES]
+    if any(lane.get(column) == name for lane in own if column != "type" or lane["type"] != LINES):
+        return True
+    return column == "type" and bool(lined) and await topics.waiting(session, lined, name) > 0

@@ -221,7 +221,7 @@ class Stage:
             course = Course(judged, [spoiled.error])
             _tell_of_end(course, connection)
             return course
-        outcome = results.counts[-1][1]
+        outcome = results.counts[-1].outcome
         return _course(results, outcome, settling.errors)
 
     async def _whole_chunk(self, connection: Connection, chunk: DueChunk) -> Course:

@@ -37,10 +37,39 @@ class History(Section):
         description="For how many days ahead partitions are made, from 4 to 366: the time to "
         "notice that making them fails. Lower it where the number of tables matters.",
     )
-    stats: Duration = Field(
+    indexes: bool = Field(
+        default=False,
+        description="Whether days of history that are over get indexes by type, tenant and entity, "
+        "about a quarter more disk. Switch it on where lists shall find rare rows of long ago at "
+        "once; without it they are looked for, and lists say how far they came.",
+    )
+    stats: Annotated[Duration, at_least(3)] = Field(
+        timedelta(days=7),
+        description="How long the statistics per minute are kept, at least three days. Shorten it "
+        "when many types make them large; lengthen it to look closely at what was long ago.",
+    )
+    stats_hours: Annotated[Duration, at_least(15)] = Field(
         timedelta(days=90),
-        description="How long the statistics per minute are kept. Shorten it when many types make "
-        "them large.",
+        description="How long the statistics per hour are kept, also those of tenants, at least 15 "
+        "days. Shorten it when they grow large; lengthen it for charts by local days of long ago.",
+    )
+    stats_days: Annotated[Retention, at_least(30)] = Field(
+        None,
+        description="How long the statistics per day are kept, at least 30 days; unset or "
+        '"forever": for ever. They are small; set it where names of tenants may not be kept.',
+    )
+    stats_tenants: int = Field(
+        100,
+        ge=0,
+        le=10_000,
+        description="How many tenants have statistics of their own; later ones are counted "
+        "together as (other); 0: none has. Lower it when tenants make the statistics large; raise "
+        "it when those that matter are among the others.",
+    )
+    samples: Duration = Field(
+        timedelta(days=14),
+        description="How long samples of the backlog are kept. Shorten it when many lanes make "
+        "them large; lengthen it to compare with longer ago.",
     )
     audit: Annotated[Retention, at_least(30)] = Field(
         None,
@@ -88,7 +117,18 @@ class Maintenance(Section):
 
     interval: Duration = Field(
         seconds(30),
-        description="How often the backlog is counted, and old rows, partitions and dead sessions "
-        "are looked after. Lengthen it when counting weighs on the server; shorten it for fresher "
+        description="How often old rows, partitions and dead sessions are looked after. Shorten it "
+        "when something is to be noticed sooner; lengthen it when many workers weigh on the "
+        "server.",
+    )
+    samples: Duration = Field(
+        seconds(10),
+        description="How often the backlog is counted, once for all workers; not more rarely than "
+        "`interval`. Lengthen it when counting weighs on the server; shorten it for fresher "
         "metrics.",
     )
+
+    @property
+    def sampling(self) -> timedelta:
+        """The time between two samples of the backlog."""
+        return min(self.interval, self.samples)

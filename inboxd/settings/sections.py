@@ -18,6 +18,7 @@ from inboxd.settings.brokers import Broker, BrokerName, Relay, RelayName
 from inboxd.settings.database import Database
 from inboxd.settings.endpoints import Endpoint, EndpointName
 from inboxd.settings.inbound import Inbound
+from inboxd.settings.labels import Links, TenantNames
 from inboxd.settings.maintenance import Dedup, History, Maintenance
 from inboxd.settings.outbound import Outbound, Target, TargetName
 from inboxd.settings.overrides import (
@@ -62,6 +63,8 @@ class Settings(BaseSettings):
     http: Http = Field(default_factory=Http)
     inbound: Inbound = Field(default_factory=Inbound)
     admin: Admin = Field(default_factory=Admin)
+    tenants: TenantNames = Field(default_factory=TenantNames)
+    links: Links = Field(default_factory=Links)
     outbound: Outbound = Field(default_factory=Outbound)
     targets: dict[TargetName, Target] = Field(default_factory=dict)
     brokers: dict[BrokerName, Broker] = Field(default_factory=dict)

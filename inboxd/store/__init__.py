@@ -7,13 +7,14 @@
 - What handlers do: `handler_connection`, `handler_calls`; what they send: `batches`, `emitted`,
   `pages`.
 - Workers: `workers`, `leases`, `wakeups`, `controls`, `breakers`; what they declare: `topics`,
-  `names`, `schedules`.
+  `names`, `schedules`, `labels` (titles; and what tenants are called).
 - Relays: `relays` (leases of buckets).
 - Messages of brokers: `stream_positions`, `message_readers` (who reads them).
 - Webhooks: `receipts`, `receivers` (who receives), `endpoints` (who gets ours).
-- Growth: `partitions`, `copying` (exports), `purging`, `statistics`.
-- Operators look: `listing`, `queues`, `batch_listing`, `story`, `diagnosis`; and act:
-  `operations`, `producing`, `imports`, `erase`, by a `session`; or try: `rehearsal`.
+- Numbers: `statistics` (what was done), `samples` (what waits), `census`, `totals` (what there is).
+- Growth: `partitions`, `retention`, `copying` (exports), `purging`.
+- Operators look: `finding` (lists), `listing`, `queues`, `batch_listing`, `story`, `diagnosis`;
+  and act: `operations`, `producing`, `imports`, `erase`, by a `session`; or try: `rehearsal`.
 - The server: `connections`, `pools`; the statements: `statements`, `columns`, `arrays`, `files`;
   the schema: `migrations`, `catalogue`, `uninstall`; plugins' tables: `plugin_folders`,
   `plugin_migrations`. Databases of tests: `testing`.

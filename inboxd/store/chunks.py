@@ -202,12 +202,12 @@ async def common_in(
 
 async def settle(
     connection: Connection, sql: Statements, stretch: PositionRange, seconds: float, worker: UUID
-) -> list[tuple[str, int]]:
-    """Move what is left of a stretch into history; how many of which type."""
-    found: list[tuple[str, int]] = []
+) -> list[tuple[str, str | None, int]]:
+    """Move what is left of a stretch into history; how many of which type and tenant."""
+    found: list[tuple[str, str | None, int]] = []
     for piece in _pieces(stretch):
         rows = await connection.fetch(sql["settle_chunk"], *piece, seconds, worker)
-        found += [(row[0], row[1]) for row in rows]
+        found += [(row["type"], row["tenant"], row["rows"]) for row in rows]
     return found
 
 

@@ -7,7 +7,6 @@ Known limit: a key is kept until the walk has come by, so somewhat longer than i
 """
 
 from dataclasses import replace
-from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -17,7 +16,7 @@ from inboxd.store.statements import Statements
 
 
 class Repeat(NamedTuple):
-    """An event that was sent again; `minute`: when, in whole minutes."""
+    """An event that was sent again; `ago`: seconds since then."""
 
     topic: str
     source: str
@@ -26,7 +25,7 @@ class Repeat(NamedTuple):
     event_id: UUID
     first_event: UUID
     conflict: bool
-    minute: datetime
+    ago: float
 
 
 async def survey(connection: Connection, sql: Statements, windows: Windows) -> tuple[int, Windows]:

@@ -6,7 +6,7 @@ Known limit: all of it is read each time.
 *See:* `migrations/functions/write_webhooks.sql`, by which webhooks become deliveries.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict, cast
@@ -15,10 +15,11 @@ import orjson
 
 from inboxd.errors import SettingsError
 from inboxd.model.endpoints import QUEUE, DisabledBy, WrittenEndpoint
-from inboxd.model.lifecycle import HOT, SETTLED
 from inboxd.store.connections import Connection, Row
+from inboxd.store.finding import hits_given
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
+from inboxd.store.wakeups import HotTable
 
 
 class EndpointRow(TypedDict):
@@ -63,16 +64,6 @@ class NewEndpoint:
     rate: str | None = None
     concurrency: int | None = None
     disable_after: timedelta = timedelta(days=5)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryFilter:
-    """Which deliveries of an endpoint, the newest first; below: for the next page."""
-
-    statuses: Collection[str] = ()
-    since: datetime | None = None
-    below: int | None = None
-    limit: int = 20
 
 
 async def read(connection: Connection, sql: Statements) -> dict[str, WrittenEndpoint]:
@@ -207,13 +198,11 @@ async def rotate(session: Session, name: str, secret: str, keep: timedelta) -> b
     return await session.fetchval("rotate_endpoint", name, secret, keep) is not None
 
 
-async def deliveries(session: Session, name: str, wanted: DeliveryFilter) -> list[dict[str, Any]]:
-    """What was sent to one, and how that went."""
-    statuses = list(wanted.statuses) or None
-    hot = not statuses or not HOT.isdisjoint(statuses)
-    settled = not statuses or not SETTLED.isdisjoint(statuses)
-    given = (statuses, wanted.since, wanted.below, wanted.limit, hot, settled)
-    rows = [dict(row) for row in await session.fetch("list_deliveries", QUEUE + name, *given)]
+async def found_deliveries(
+    session: Session, _: HotTable, hits: Sequence[tuple[int, datetime | None]]
+) -> list[dict[str, Any]]:
+    """What was sent to one, of commands that were found, and how that went."""
+    rows = [dict(row) for row in await session.fetch("found_deliveries", *hits_given(hits))]
     for row in rows:
         row["answer"] = orjson.loads(row["answer"] or "null")
     return rows

@@ -41,6 +41,7 @@ class Subject:
 class BlockRange:
     """Some pages of one partition. after: how many pages are behind then, out of how many."""
 
+    part: str
     lower: datetime
     upper: datetime
     first: int
@@ -87,7 +88,10 @@ async def stretches(
             after += min(end, pages) - first
             # The last stretch reaches as far as pages can: the partition may have grown.
             last = end if end < pages else 2**32 - 1
-            yield table, BlockRange(row["lower"], row["upper"], first, last, after, total)
+            yield (
+                table,
+                BlockRange(row["part"], row["lower"], row["upper"], first, last, after, total),
+            )
             first = end
 
 

@@ -1,27 +1,22 @@
-"""What operators look at: lists, single rows, lanes, workers, throughput, the server's fitness.
+"""What operators look at: single rows, lanes, workers, throughput, the server's fitness.
 
-Owns the reading statements behind the command line. Promises that no list reads more rows than
-its limit returns from an index in order, and that payloads leave the database only when asked for.
-Known limit: a filter that almost nothing matches walks far; `since` and the statement timeout
-bound it.
+Owns the reading statements behind the command line, but for lists of rows, which are in `finding`.
+Promises that payloads leave the database only when asked for.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any
 from uuid import UUID
 
 import orjson
 
-from inboxd.model.lifecycle import HOT, SETTLED
 from inboxd.store import migrations
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
 COUNTED = 10_000  # a lane is counted so far: enough to see that it is long
-_BY_PLACE = (COUNTED, True)  # and dead letters by their topic or queue
+_BOUNDS = (COUNTED, COUNTED)  # of what waits, and of dead letters
 # What a lane is named by beside its type, and what is counted of it.
 _OF_LANES = {
     "events": ("topic", "pending", "due", "failed"),
@@ -40,36 +35,6 @@ _COUNTED_AS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """Which rows a list shows; None (for `statuses`, empty) takes any. `lane`: topic or queue."""
-
-    type: str | None = None
-    statuses: Collection[str] = ()
-    tenant: str | None = None
-    lane: str | None = None
-    since: datetime | None = None
-    below: int | None = None
-    limit: int = 20
-
-
-async def rows(session: Session, table: HotTable, wanted: Filter) -> list[Row]:
-    """A page of a list, newest first; the last row's id is the next page's `below`."""
-    statuses = frozenset(wanted.statuses)
-    return await session.fetch(
-        f"list_{table}",
-        wanted.type,
-        list(statuses) or None,
-        wanted.tenant,
-        wanted.lane,
-        wanted.since,
-        wanted.below,
-        wanted.limit,
-        not statuses or bool(statuses & HOT),
-        not statuses or bool(statuses & SETTLED),
-    )
-
-
 async def one(
     session: Session, table: HotTable, id: int | UUID, *, payload: bool = False
 ) -> dict[str, Any] | None:
@@ -86,9 +51,14 @@ async def lanes(session: Session, table: HotTable) -> list[dict[str, Any]]:
     ordering key), besides those that are running, or unmet (they wait for others); of events
     whether those that are pending are kept (no living worker handles them); failed.
     """
+    return by_type(table, await session.fetch(f"lanes_{table}", *_BOUNDS))
+
+
+def by_type(table: HotTable, rows: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The same of rows of `lanes_events.sql` or `lanes_commands.sql` that were counted before."""
     place, *counts = _OF_LANES[table]
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in await session.fetch(f"lanes_{table}", *_BY_PLACE):
+    for row in rows:
         name, type_ = row[place], row["type"]
         nothing = {place: name, "type": type_, **dict.fromkeys(counts, 0), "oldest": None}
         lane = found.setdefault((name, type_), nothing)
@@ -115,16 +85,6 @@ async def progress(session: Session, limit: int) -> list[dict[str, Any]]:
     for row in decoded:
         row["done"], row["total"] = orjson.loads(row["done"]), orjson.loads(row["total"] or "null")
     return decoded
-
-
-async def throughput(session: Session, minutes: int) -> list[Row]:
-    """What was executed in the last minutes, by kind and type."""
-    return await session.fetch("status_throughput", minutes)
-
-
-async def completed(session: Session, hours: Literal[1, 24] = 24) -> list[Row]:
-    """What succeeded, and what became of what had failed before: in the last hour, and the day."""
-    return await session.fetch("status_completed", hours)
 
 
 async def workers(session: Session, *, ended: bool, limit: int) -> list[Row]:

@@ -189,6 +189,7 @@ Audited = Literal[
     "rotate",
     "send",
     "unsubscribe",
+    "view",
 ]
 
 
@@ -228,6 +229,6 @@ class AuditFilter:
     limit: int = 20
 
 
-async def audit(session: Session, wanted: AuditFilter) -> list[Row]:
-    """What operators did."""
-    return await session.fetch("list_audit", *astuple(wanted))
+async def audit(session: Session, wanted: AuditFilter, look: int) -> list[Row]:
+    """What operators did, among so many entries at most: see `list_audit.sql`."""
+    return await session.fetch("list_audit", *astuple(wanted), look)

@@ -187,6 +187,19 @@ async def pages(connection: Connection, sql: Statements, partition: Partition) -
     return int(await connection.fetchval(sql["partition_pages"], partition.part))
 
 
+async def missing_indexes(connection: Connection, sql: Statements) -> list[tuple[str, str]]:
+    """The indexes that days which are over have not got: part, and type, tenant or entity."""
+    return [(row["part"], row["what"]) for row in await connection.fetch(sql["missing_indexes"])]
+
+
+async def index(connection: Connection, sql: Statements, part: str, what: str) -> bool:
+    """Make one of these; False: it is there. Raises PartitionBusy while somebody writes to it."""
+    try:
+        return bool(await connection.fetchval(sql["index_partition"], part, what))
+    except (asyncpg.LockNotAvailableError, asyncpg.DuplicateTableError) as error:
+        raise PartitionBusy(f"{part} is being written to: it is indexed later") from error
+
+
 async def trim(
     connection: Connection,
     sql: Statements,

@@ -1,21 +1,45 @@
-"""Old rows of the smaller tables: statistics, audit, replays, batches.
+"""Old rows of the smaller tables: statistics, samples, audit, replays, batches.
 
 Owns the statements that remove them. Promises that each touches a bounded number of rows, found by
 an index.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from inboxd.store.connections import Connection, one_row
 from inboxd.store.statements import Statements
+
+_BY_AGE = {
+    "audit": "purge_audit",
+    "replays": "purge_replays",
+    **{f"stats_{name}": f"purge_stats_{name}" for name in ("minutes", "hours", "days")},
+    **{f"stats_tenant_{name}": f"purge_stats_tenant_{name}" for name in ("hours", "days")},
+    "samples": "purge_samples",
+    "sampled_lanes": "purge_sampled_lanes",
+}
 
 
 async def remove(
     connection: Connection, sql: Statements, table: str, age: timedelta, rows: int
 ) -> int:
-    """Remove up to `rows` rows older than `age` of "stats", "audit" or "replays"; how many."""
-    names = {"stats": "purge_stats", "audit": "purge_audit", "replays": "purge_replays"}
-    return int(await connection.fetchval(sql[names[table]], age, rows))
+    """Remove up to `rows` rows older than `age` of a table that is purged by age; how many."""
+    return int(await connection.fetchval(sql[_BY_AGE[table]], age, rows))
+
+
+async def forget_tenants(connection: Connection, sql: Statements) -> None:
+    """Let other tenants have the places of those that are not seen any more."""
+    await connection.execute(sql["forget_tenants"])
+
+
+async def thin_samples(
+    connection: Connection, sql: Statements, age: timedelta, after: datetime, rows: int
+) -> tuple[datetime | None, int]:
+    """Look at `rows` samples after a time, older than `age`: the first of each minute stays.
+
+    Returns the time to go on from (None: there was none to look at), and how many were removed.
+    """
+    row = await one_row(connection, sql["thin_samples"], age, after, rows)
+    return row["last"], row["removed"]
 
 
 async def batches(

@@ -6,7 +6,7 @@ that waits for its retry, and something due stands behind. Known limit: of the d
 queue, and of the retries of a type, the first thousand are looked at.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from inboxd.settings import Queue
@@ -39,20 +39,32 @@ async def blocked(
     return [Blocked(*row) for row in rows]
 
 
-async def listed(session: Session, queues: Mapping[str, Queue]) -> list[dict[str, Any]]:
-    """Every queue that is declared, has rows or settings here, and what waits in it, for JSON."""
+async def listed(
+    session: Session,
+    queues: Mapping[str, Queue],
+    counted: Sequence[Mapping[str, Any]] | None = None,
+    standing: Sequence[Blocked] | None = None,
+) -> list[dict[str, Any]]:
+    """Every queue that is declared, has rows or settings here, and what waits in it, for JSON.
+
+    counted, standing: lanes and blocked keys as somebody has counted them; None: it is done now.
+    """
     declared = await session.fetch("declared_queues")
-    found = {name: _empty(name) for name in [*queues, *(row["queue"] for row in declared)]}
-    for lane in await lanes(session, "commands"):
-        queue = found.setdefault(lane["queue"], _empty(lane["queue"]))
+    found = {name: empty(name) for name in [*queues, *(row["queue"] for row in declared)]}
+    if counted is None:
+        counted = await lanes(session, "commands")
+    if standing is None:
+        standing = await blocked(session.connection, session.sql, queues)
+    for lane in counted:
+        queue = found.setdefault(lane["queue"], empty(lane["queue"]))
         for count in _COUNTS:
             queue[count] += lane[count]
         if lane["oldest"] is not None:
             queue["oldest"] = max(lane["oldest"], queue["oldest"] or 0.0)
     for row in await session.fetch("count_keys", COUNTED):
-        found.setdefault(row["queue"], _empty(row["queue"]))["keys"] = row["keys"]
-    for each in await blocked(session.connection, session.sql, queues):
-        queue = found.setdefault(each.queue, _empty(each.queue))
+        found.setdefault(row["queue"], empty(row["queue"]))["keys"] = row["keys"]
+    for each in standing:
+        queue = found.setdefault(each.queue, empty(each.queue))
         queue["blocked"][each.held_by] = {"keys": each.keys, "oldest": each.oldest}
     return [found[name] for name in sorted(found)]
 
@@ -74,6 +86,7 @@ async def blocked_keys(
     return [dict(row) for row in rows]
 
 
-def _empty(name: str) -> dict[str, Any]:
+def empty(name: str) -> dict[str, Any]:
+    """A queue in which nothing waits."""
     counts = dict.fromkeys(_COUNTS, 0)
     return {"queue": name, **counts, "oldest": None, "keys": 0, "blocked": {}}

@@ -52,6 +52,7 @@ async def declare(connection: Connection, sql: Statements, schedules: Sequence[S
         *columns(schedules, "schema_version", "lane", "priority", "tenant", "payload"),
         *columns(schedules, "time_field"),
         [Cron(s.cron, s.zone).after(now) for s in schedules],
+        *columns(schedules, "title", "description"),
     )
 
 

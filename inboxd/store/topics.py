@@ -5,7 +5,7 @@ after its start, and that a subscription outlives its workers for a week: what c
 for them. Known limit: of workers that declare one topic differently, the last to join is heeded.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
 import orjson
@@ -109,31 +109,40 @@ async def unsubscribe(
     return [row["type"] for row in await connection.fetch(sql["unsubscribe"], topic, type_)]
 
 
-async def listed(session: Session) -> list[dict[str, Any]]:
+async def listed(
+    session: Session,
+    in_lanes: Sequence[Mapping[str, Any]] | None = None,
+    in_lines: Sequence[Mapping[str, Any]] | None = None,
+) -> list[dict[str, Any]]:
     """Every topic that is declared or has unsettled events, with what waits in it, as JSON values.
 
     pending: events in lanes; arrived and lined up: those in lines; blocked: lines that stand still
     behind a dead letter, the first for `blocked_for` seconds; kept: pending events, and heads of
     lines, that nobody handles; held_for: since when what waited for its declaration is taken in;
     oldest: seconds that the oldest due event has waited, those that nobody handles left out.
-    Counts stop at `listing.COUNTED` for each lane.
+    Counts stop at `listing.COUNTED` for each lane. in_lanes, in_lines: as somebody has counted
+    them; None: it is done now.
     """
     found: dict[str, dict[str, Any]] = {}
     for row in await session.fetch("list_topics"):
-        found[row["topic"]] = _empty(row["topic"]) | {
+        found[row["topic"]] = empty(row["topic"]) | {
             **dict(row),
             "mode": row["mode"] or "single",
             "rules": orjson.loads(row["rules"] or "{}"),
         }
-    for lane in await lanes(session, "events"):
-        topic = found.setdefault(lane["topic"], _empty(lane["topic"]))
+    if in_lanes is None:
+        in_lanes = await lanes(session, "events")
+    if in_lines is None:
+        in_lines = await lines(session)
+    for lane in in_lanes:
+        topic = found.setdefault(lane["topic"], empty(lane["topic"]))
         topic["pending"] += lane["pending"]
         topic["failed"] += lane["failed"]
         topic["kept"] += lane["pending"] if lane["kept"] else 0
         age = 0.0 if lane["kept"] else lane["oldest"] or 0.0
         topic["oldest"] = max(age, topic["oldest"] or 0.0) or None
-    for line in await lines(session):
-        topic = found.setdefault(line["topic"], _empty(line["topic"]))
+    for line in in_lines:
+        topic = found.setdefault(line["topic"], empty(line["topic"]))
         oldest = max(line["oldest"] or 0.0, topic["oldest"] or 0.0) or None
         topic |= {**line, "kept": line["kept"] + topic["kept"], "oldest": oldest}
         del topic["kept_for"]
@@ -153,7 +162,8 @@ async def waiting(session: Session, names: Sequence[str], type_: str | None = No
     return int(await session.fetchval("count_waiting", names, type_, COUNTED))
 
 
-def _empty(name: str) -> dict[str, Any]:
+def empty(name: str) -> dict[str, Any]:
+    """A topic in which nothing waits."""
     nothing: dict[str, Any] = dict.fromkeys(
         ("key_path", "dedup_path", "source", "undeclared_at", "oldest", "blocked_for", "held_for")
     )

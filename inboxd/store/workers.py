@@ -110,10 +110,11 @@ async def declare(
     sql: Statements,
     queues: Mapping[str, str],
     rules: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
+    labels: Mapping[tuple[str, str], tuple[str | None, str | None]],
 ) -> None:
     """Publish the retry rules of each (kind, type), and the queue of each command type.
 
-    Producers that name no queue get that one.
+    Producers that name no queue get that one. labels: title and description of each.
     """
     keys = sorted(rules)
     await connection.execute(
@@ -122,6 +123,8 @@ async def declare(
         [type_ for _, type_ in keys],
         [queues[type_] if kind == "command" else None for kind, type_ in keys],
         [orjson.dumps(rules[key]).decode() for key in keys],
+        [labels[key][0] for key in keys],
+        [labels[key][1] for key in keys],
     )
 
 
@@ -134,10 +137,16 @@ async def declared(
 
 
 async def beat(
-    connection: Connection, sql: Statements, worker: UUID, in_flight: int, state: str
+    connection: Connection,
+    sql: Statements,
+    worker: UUID,
+    in_flight: int,
+    state: str,
+    *,
+    events: int = 0,
 ) -> BeatResult | None:
-    """Renew the lease; None when this worker was declared dead."""
-    row = await connection.fetchrow(sql["beat"], worker, in_flight, state)
+    """Renew the lease; None when this worker was declared dead. events: so many are in flight."""
+    row = await connection.fetchrow(sql["beat"], worker, in_flight, events, state)
     if row is None:
         return None
     return BeatResult(row["peers"], row["uniform"], row["last_death"], frozenset(row["cancelled"]))

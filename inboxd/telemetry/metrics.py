@@ -16,6 +16,7 @@ from prometheus_client.registry import RestrictedRegistry
 
 from inboxd.telemetry.messages import MessageMetrics
 from inboxd.telemetry.relays import RelayMetrics
+from inboxd.telemetry.samples import SampleMetrics
 from inboxd.telemetry.tally import OTHER, Tally
 from inboxd.telemetry.webhooks import WebhookMetrics
 
@@ -94,6 +95,7 @@ class Metrics:
         self.webhooks = WebhookMetrics(self.registry)
         self.relays = RelayMetrics(self.registry)
         self.messages = MessageMetrics(self.registry)
+        self.samples = SampleMetrics(self.registry)
 
     def declare(
         self,

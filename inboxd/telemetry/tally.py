@@ -1,24 +1,26 @@
 """The tally: what the processors count for each row, at the price of three list appends.
 
 Owns the per-row counts, durations and latencies, and shows them twice: to Prometheus (it is a
-collector) and as rows of the `stats` table. Promises that `add` costs well under a microsecond, so
-that 60,000 rows/s can afford it, and that its memory is bounded: types come from producers, so
-beyond `MAX_SERIES` new ones, besides those that are declared, are counted together as `(other)`.
-Known limits: it belongs to the event loop's thread; a page counts in the minute in which it is
-folded; statistics that nobody drains are dropped, oldest minute first.
+collector) and as statistics for the database. Promises that `add` costs well under a microsecond,
+so that 60,000 rows/s can afford it, and that its memory is bounded: types come from producers, so
+beyond `MAX_SERIES` new ones, besides those that are declared, are counted together as `(other)`;
+so are tenants that have no room. When something was counted is told by a clock that nobody sets.
+Known limits: it belongs to the event loop's thread; a row counts when it is folded, some seconds
+later; statistics that nobody drains are dropped, the oldest first.
 """
 
 import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from operator import add as plus
 from typing import Literal, NamedTuple, get_args
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
+
+from inboxd.model.durations import Durations
 
 Kind = Literal["event", "command"]
 Outcome = Literal["succeeded", "retried", "deferred", "failed", "cancelled"]
@@ -28,8 +30,13 @@ After = Literal["", "retry", "replay"]
 REPROCESSED: tuple[After, ...] = ("retry", "replay")
 
 MAX_SERIES = 2000
-MAX_UNFOLDED = 10_000
+MAX_UNFOLDED = 4_000
 MAX_STATISTICS = 50_000
+# Tenants that come for the first time, between two drains.
+MAX_NEW_TENANTS = 100
+# Seconds that share a row for the database; once it could not be written, a minute of them does.
+PERIOD = 5.0
+WAITING_PERIOD = 60.0
 OTHER = "(other)"
 
 # From a no-op to the default timeout of a command and beyond, in seconds.
@@ -44,21 +51,30 @@ LATENCY_BUCKETS = (
 )
 
 
-class Statistic(NamedTuple):
-    """One row for the `stats` table: what happened in one minute (UTC); times in seconds.
+class StatisticKey(NamedTuple):
+    """What is counted apart. counted_at: by the tally's clock; lane: the topic, or the queue."""
 
-    outcome: of executions, with the time of their handlers; of those that followed a failure once
-    more, such as `failed after retry`; or `completed`: what succeeded, with the time since its
-    creation.
-    """
-
-    minute: datetime
+    counted_at: float
     kind: Kind
+    lane: str
     type: str
     outcome: str
+    after: After
+    tenant: str | None
+
+
+class Statistic(NamedTuple):
+    """Executions for the database: how many, and how long it all took.
+
+    run: of the handler. wait: from when they were due. completion: from their creation to their
+    success. What is no execution, such as `ignored`, has none of them.
+    """
+
+    key: StatisticKey
     rows: int
-    total: float
-    maximum: float
+    run: Durations | None = None
+    wait: Durations | None = None
+    completion: Durations | None = None
 
 
 class _Key(NamedTuple):
@@ -90,17 +106,39 @@ class _Histogram:
         return [*shown, ("+Inf", float(self.size))]
 
 
+class _Sums:
+    """What becomes a `Statistic`."""
+
+    __slots__ = ("completion", "rows", "run", "wait")
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.run = Durations()
+        self.wait = Durations()
+        self.completion = Durations()
+
+    def add(self, other: "Statistic | _Sums") -> None:
+        self.rows += other.rows
+        self.run.add(other.run or Durations())
+        self.wait.add(other.wait or Durations())
+        self.completion.add(other.completion or Durations())
+
+
 _Samples = tuple[list[float], list[float], list[float]]
 
 
 class Tally(Collector):
     """Counts of handled rows; `add` for each row, `fold` for each page."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        """Count from nothing; `clock` gives seconds since the epoch."""
-        self._clock = clock
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, most_tenants: int = MAX_NEW_TENANTS
+    ) -> None:
+        """Count from nothing; `clock` gives seconds, and is never set."""
+        self.clock = clock
         self._unfolded = 0
-        self._samples: dict[tuple[Kind, str, str, Outcome, After], _Samples] = {}
+        self._samples: dict[tuple[Kind, str, str, Outcome, After, str | None], _Samples] = {}
+        self._tenants: set[str] = set()
+        self.limit_tenants(most_tenants)
         self._rows: Counter[_Key] = Counter()
         # How many of them are declared: those are as many as there are handlers.
         self._declared = 0
@@ -116,7 +154,18 @@ class Tally(Collector):
         )
         # Executions of what had failed before, by kind, type, what they follow, and outcome.
         self._reprocessed: Counter[tuple[str, str, After, Outcome]] = Counter()
-        self._statistics: dict[tuple[datetime, Kind, str, str], tuple[int, float, float]] = {}
+        self._statistics: dict[StatisticKey, _Sums] = {}
+
+    def limit_tenants(self, most: int) -> None:
+        """Count no more tenants than this by name."""
+        self.most_tenants = most
+        self._room = min(most, MAX_NEW_TENANTS)
+
+    def admit_tenants(self, admitted: Collection[str]) -> None:
+        """Of those who came, go on with these: the fleet counts them by name."""
+        self._tenants = set(admitted)
+        room = max(0, self.most_tenants - len(self._tenants))
+        self._room = len(self._tenants) + min(room, MAX_NEW_TENANTS)
 
     def declare(self, kind: Kind, type: str, queue: str = "") -> None:
         """Show a type from 0 on: a counter that is born at 1 has, to Prometheus, never grown."""
@@ -127,23 +176,26 @@ class Tally(Collector):
             for after in REPROCESSED:
                 self._reprocessed.setdefault((kind, type, after, outcome), 0)
 
-    def add(
+    def add(  # noqa: PLR0913, PLR0917 - an object for each row would cost more
         self,
         kind: Kind,
         type: str,
         outcome: Outcome,
         duration: float,
         latency: float,
-        queue: str = "",
+        lane: str = "",
         age: float = 0.0,
         after: After = "",
+        tenant: str | None = None,
     ) -> None:
         """Count one execution; times in seconds.
 
         duration: of the handler. latency, age: since it was due, and since its creation, at the
-        claim.
+        claim. lane: its topic or queue.
         """
-        key = (kind, queue, type, outcome, after)
+        if tenant is not None and tenant not in self._tenants:
+            tenant = self._newcomer(tenant)
+        key = (kind, lane, type, outcome, after, tenant)
         samples = self._samples.get(key)
         if samples is None:
             samples = self._samples[key] = ([], [], [])
@@ -154,6 +206,12 @@ class Tally(Collector):
         if self._unfolded >= MAX_UNFOLDED:
             self.fold()
 
+    def _newcomer(self, tenant: str) -> str | None:
+        if len(self._tenants) < self._room:
+            self._tenants.add(tenant)
+            return tenant
+        return OTHER if self.most_tenants else None
+
     def fail(self, kind: Kind, type: str, error: str) -> None:
         """Count one failed execution by the class of its exception."""
         key = (kind, type, error)
@@ -162,17 +220,24 @@ class Tally(Collector):
         self._failures[key] += 1
 
     def fold(self) -> None:
-        """Take what was added into the totals; once a page."""
+        """Take what was added into the totals."""
         samples, self._samples, self._unfolded = self._samples, {}, 0
-        now = datetime.fromtimestamp(self._clock(), UTC).replace(second=0, microsecond=0)
-        for (kind, queue, type_, outcome, after), (durations, latencies, ages) in samples.items():
-            key = self._bounded(_Key(kind, queue, type_, outcome))
-            if key.outcome == "succeeded":
-                self._fold_completions(key, durations, ages, now)
-            self._fold_series(key, durations, latencies, now)
+        now = self.clock()
+        counted_at = now - now % PERIOD
+        for (kind, lane, type_, outcome, after, tenant), each in samples.items():
+            durations, latencies, ages = each
+            key = self._bounded(_Key(kind, lane if kind == "command" else "", type_, outcome))
+            place = key.queue if kind == "command" else lane
+            at = StatisticKey(counted_at, kind, place, key.type, outcome, after, tenant)
+            sums = self._statistics.get(at)
+            if sums is None:
+                sums = self._statistics[at] = _Sums()
+            sums.rows += len(durations)
+            if outcome == "succeeded":
+                self._fold_completions(key, durations, ages, sums)
+            self._fold_series(key, durations, latencies, sums)
             if after:
-                self._reprocessed[key.kind, key.type, after, key.outcome] += len(durations)
-                self._note(now, key, f"{key.outcome} after {after}", len(durations), 0.0, 0.0)
+                self._reprocessed[kind, key.type, after, outcome] += len(durations)
         self._drop_oldest()
 
     def _bounded(self, key: _Key) -> _Key:
@@ -180,38 +245,25 @@ class Tally(Collector):
         return key if known else key._replace(type=OTHER, queue=OTHER if key.queue else "")
 
     def _fold_completions(
-        self, key: _Key, durations: list[float], ages: list[float], minute: datetime
+        self, key: _Key, durations: list[float], ages: list[float], sums: _Sums
     ) -> None:
         took = sorted(map(plus, durations, ages))
         # Clocks of two machines may disagree by more than it took.
         total = max(0.0, sum(took))
         self._completions[key.kind, key.queue, key.type].fold(took, total)
-        self._note(minute, key, "completed", len(took), total, max(0.0, took[-1]))
+        sums.completion.fold(took, total)
 
     def _fold_series(
-        self, key: _Key, durations: list[float], latencies: list[float], minute: datetime
+        self, key: _Key, durations: list[float], latencies: list[float], sums: _Sums
     ) -> None:
         durations.sort()
         latencies.sort()
-        spent = sum(durations)
+        spent, waited = sum(durations), max(0.0, sum(latencies))
         self._rows[key] += len(durations)
         self._durations[key.kind, key.type].fold(durations, spent)
-        self._latencies[key.kind, key.queue].fold(latencies, max(0.0, sum(latencies)))
-        self._note(minute, key, key.outcome, len(durations), spent, durations[-1])
-
-    def _note(
-        self,
-        minute: datetime,
-        key: _Key,
-        outcome: str,
-        count: int,
-        total: float,
-        maximum: float,
-    ) -> None:
-        """Add to a row of the `stats` table."""
-        at = (minute, key.kind, key.type, outcome)
-        old = self._statistics.get(at, (0, 0.0, 0.0))
-        self._statistics[at] = (old[0] + count, old[1] + total, max(old[2], maximum))
+        self._latencies[key.kind, key.queue].fold(latencies, waited)
+        sums.run.fold(durations, spent)
+        sums.wait.fold(latencies, waited)
 
     def _drop_oldest(self) -> None:
         while len(self._statistics) > MAX_STATISTICS:
@@ -221,17 +273,26 @@ class Tally(Collector):
         """Give what was counted since the last drain, and forget it."""
         self.fold()
         drained, self._statistics = self._statistics, {}
-        return [Statistic(*key, *values) for key, values in drained.items()]
+        return [
+            Statistic(key, each.rows, each.run, each.wait, each.completion)
+            for key, each in drained.items()
+        ]
 
-    def restore_statistics(self, rows: Iterable[Statistic]) -> None:
-        """Take back rows that could not be written, so that the next drain has them."""
+    def restore_statistics(self, statistics: Iterable[Statistic]) -> None:
+        """Take back what could not be written, so that the next drain has it, by the minute."""
         newer, self._statistics = self._statistics, {}
-        for row in rows:
-            self._statistics[row[:4]] = row[4:]
-        for at, (count, total, maximum) in newer.items():
-            old = self._statistics.get(at, (0, 0.0, 0.0))
-            self._statistics[at] = (old[0] + count, old[1] + total, max(old[2], maximum))
+        for each in statistics:
+            counted_at = each.key.counted_at - each.key.counted_at % WAITING_PERIOD
+            self._restore(each.key._replace(counted_at=counted_at), each)
+        for key, sums in newer.items():
+            self._restore(key, sums)
         self._drop_oldest()
+
+    def _restore(self, key: StatisticKey, counted: Statistic | _Sums) -> None:
+        sums = self._statistics.get(key)
+        if sums is None:
+            sums = self._statistics[key] = _Sums()
+        sums.add(counted)
 
     def describe(self) -> Iterator[Metric]:
         """Name the metrics without their values, as the registry asks at registration."""

@@ -14,6 +14,7 @@ from tests.chaos.lanes import LANES
 from tests.chaos.ledger import GATHER
 from tests.chaos.rows import ROWS
 from tests.support import Database
+from tests.support.counted import COUNTED
 from tests.support.groups import WRONG_GROUPS
 from tests.support.verdicts import Kind
 
@@ -21,7 +22,7 @@ _SHOWN = 5
 _GROUPS = {f"batches and workflows: {name}": query for name, query in WRONG_GROUPS.items()}
 _INVARIANTS = {**ROWS, **LANES, **_GROUPS}
 
-_FIGURES = """
+_FIGURES = f"""
 select (select count(*) from chaos_produced where kind = 'event') as events_accepted,
        (select count(*) from chaos_produced where kind = 'command') as commands_accepted,
        (select count(*) from chaos_rows where kind = 'command' and parent is not null) as children,
@@ -42,8 +43,8 @@ select (select count(*) from chaos_produced where kind = 'event') as events_acce
        (select count(*) from chaos_rows where status = 'failed') as dead_letters_asked_for,
        (select count(*) from chaos_rows where crashes > 0) as rows_that_crashed,
        (select sum(attempts) from chaos_rows) as attempts,
-       (select sum(count) from inboxd.stats
-         where outcome not in ('deferred', 'completed') and outcome not like '% after %'
+       (select sum(count) from {COUNTED}
+         where outcome <> 'deferred'
            and (type like 'chaos.%' or type = 'testplugin.later'))
            as attempts_in_statistics,
        (select count(*) from chaos_traces) - (select count(distinct key) from chaos_traces)

@@ -53,8 +53,8 @@ def test_what_waits_and_what_holds_it_up(cli: Cli, sql: Sql) -> None:
         " '{}', now()"
     )
     sql(
-        "insert into inboxd.stats"
-        " select now(), gen_random_uuid(), 'event', 'test.a', 'failed', 200, 1, 1"
+        "insert into inboxd.stats_written (minute, kind, lane, type, outcome, after, count)"
+        " values (now(), 'event', 'default', 'test.a', 'failed', '', 200)"
     )
     sql("insert into inboxd.topics (name, mode, source) values ('lines', 'sequential', 'plugin')")
     sql(

@@ -357,14 +357,14 @@ def test_without_privileges_it_says_what_it_does_not_see(
     cli: Cli, modest: str, sql: Sql, other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thresholds, "SNAPSHOT_TRANSACTIONS", AT_ONCE)
-    sql("revoke select on inboxd.stats from inboxd_worker")
+    sql("revoke select on inboxd.stats_written from inboxd_worker")
     other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     other.execute("select 1")
     report = Report(cli)
-    sql("grant select on inboxd.stats to inboxd_worker")
+    sql("grant select on inboxd.stats_written to inboxd_worker")
     report.one("privileges", "notice", f"GRANT pg_read_all_stats TO {modest};")
     report.one("oldest snapshot", "notice", f"pid {other.info.backend_pid}", "state not seen")
-    report.one("dead letters", "notice", "not seen", "permission denied for table stats")
+    report.one("dead letters", "notice", "not seen", "permission denied for table stats_written")
     assert len({each["group"] for each in report.findings}) == len(GROUPS)
 
 

@@ -1,5 +1,6 @@
 """How the command line looks: on a terminal of 80 columns, in a pipe, in another zone."""
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -151,7 +152,7 @@ def test_a_pipe_gets_a_line_a_row_with_tabs_and_whole_values(cli: Cli, sql: Sql)
 def test_status_has_titles_and_says_over_what_time(cli: Cli) -> None:
     found = cli("status", "--minutes", "7").out
     assert found.startswith("Workers: 0\n")
-    assert "\nLanes\n" in found
+    assert "\nLanes, counted now: no worker has taken a sample\n" in found
     assert "Progress" not in found, "a table without rows"
 
 
@@ -212,3 +213,8 @@ def test_nothing_that_is_printed_of_a_name_colours_the_terminal(
     out, err = capsys.readouterr()
     assert "\x1b" not in out + err
     assert out == "Of b\ufffd[31m\n  name  a\ufffd[31m\n\nLeft: c\ufffd[31m\n"
+
+
+def test_json_that_is_nested_deeper_than_orjson_goes_is_shown() -> None:
+    deep = json.loads("[" * 400 + "]" * 400)
+    assert json.loads(output.json_text({"payload": deep}, indent=True)) == {"payload": deep}

@@ -74,6 +74,7 @@ def test_what_waits_and_which_keys_stand_still(cli: Cli, sql: Sql) -> None:
     assert (dead["key"], dead["held_by"], dead["status"]) == ("dead", "dead letter", "failed")
     assert (dead["behind"], dead["attempts"], dead["next_at"]) == (3, 2, None)
     assert (again["key"], again["held_by"], again["type"]) == ("again", "retry", "t.again")
+    assert (dead["title"], again["title"]) == ("T dead", "T again")
     assert again["next_at"] is not None
     (rule,) = cli("commands", "show", again["id"], "--json").json["retry"]
     assert datetime.fromisoformat(rule["next_at"]) == datetime.fromisoformat(again["next_at"])

@@ -41,16 +41,17 @@ def _fill(sql: Sql) -> None:
     sql("UPDATE inboxd.commands SET crashes = 1 WHERE id = 2")
     sql("UPDATE inboxd.commands SET status = 'running', worker_id = gen_random_uuid() WHERE id = 4")
     sql(
-        """INSERT INTO inboxd.stats
-           SELECT date_trunc('minute', now() - ago), gen_random_uuid(), 'command', 'c.d', t.*
-             FROM (VALUES (interval '0 s', 'succeeded', 10, 1.0, 0.5),
-                          (interval '0 s', 'retried', 10, 3.0, 0.7),
-                          (interval '0 s', 'completed', 4, 120.0, 60.0),
-                          (interval '0 s', 'succeeded after retry', 2, 0.0, 0.0),
-                          (interval '0 s', 'failed after replay', 1, 0.0, 0.0),
-                          (interval '0 s', 'deferred after retry', 7, 0.0, 0.0),
-                          (interval '2 h', 'succeeded', 99, 1.0, 0.5)) AS v(ago, o, c, t, m)
-            CROSS JOIN LATERAL (SELECT o, c, v.t, m) AS t"""
+        """INSERT INTO inboxd.stats_written (minute, kind, lane, type, outcome, after, count,
+                  run_total, run_maximum, completion_total, completion_maximum)
+           SELECT date_trunc('minute', now() - ago), 'command', 'q', 'c.d', t.*
+             FROM (VALUES (interval '0 s', 'succeeded', '', 8, 1.4, 0.5, 240.0, 50.0),
+                          (interval '0 s', 'succeeded', 'retry', 2, 0.0, 0.0, 60.0, 60.0),
+                          (interval '0 s', 'retried', '', 9, 4.0, 0.7, null, null),
+                          (interval '0 s', 'failed', 'replay', 1, 0.0, 0.0, null, null),
+                          (interval '0 s', 'deferred', 'retry', 7, 0.0, 0.0, null, null),
+                          (interval '2 h', 'succeeded', '', 99, 1.0, 0.5, 990.0, 90.0))
+               AS v(ago, o, a, c, rt, rm, ct, cm)
+            CROSS JOIN LATERAL (SELECT o, a, c, rt, rm, ct, cm) AS t"""
     )
     sql(
         """INSERT INTO inboxd.workers
@@ -78,17 +79,17 @@ def test_status_counts_lanes_workers_and_throughput(cli: Cli, sql: Sql) -> None:
     assert kept == {("default", "later")}, "the worker that lives handles the other one"
     # The mean is of executions: what says more of them is none.
     (done,) = found["throughput"]
-    assert (done["succeeded"], done["retried"], done["failed"]) == (10, 10, 0)
+    assert (done["succeeded"], done["retried"], done["failed"]) == (10, 9, 1)
     assert (done["mean"], done["maximum"]) == (0.2, 0.7)
     hour, day = found["completed"]
-    assert (hour["hours"], hour["completed"], hour["mean"], hour["maximum"]) == (1, 4, 30, 60)
+    assert (hour["hours"], hour["completed"], hour["mean"], hour["maximum"]) == (1, 10, 30, 60)
     assert [hour[key] for key in ("attempts", "reprocessed", "after_retry")] == [20, 3, 2]
     assert [hour[key] for key in ("after_replay", "failed_again")] == [0, 1]
-    assert (day["hours"], day["attempts"], day["completed"]) == (24, 119, 4)
+    assert (day["hours"], day["attempts"], day["completed"]) == (24, 119, 109)
     out = cli("status").out
     assert "10000+" in out
     assert "200ms" in out
-    assert [line for line in out.splitlines() if "hour\tcommand\tc.d\t4\t30s" in line]
+    assert [line for line in out.splitlines() if "hour\tcommand\tc.d\t10\t30s" in line]
     assert "15 %" in out, "3 of 20 attempts"
     assert "67 %" in out, "2 of 3 that came to an end"
     assert [line.split()[-1] for line in out.splitlines() if "\tlater\t" in line] == ["kept"]

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from inboxd.store import statistics
+from inboxd.store import samples
 from inboxd.telemetry.metrics import CommandBacklog, EventBacklog
 from tests.daemon.inbox import Inbox
 from tests.support import Database, StartWorker, endpoints
-from tests.support.rows import SQL, create_ledger, daemon_session
+from tests.support.rows import create_ledger, daemon_session
+from tests.support.sampled import counted
 
 pytestmark = pytest.mark.anyio
 
@@ -126,8 +127,8 @@ LATE = LINES | LANES | TOPICS | {"s//arrived"}
 async def late(database: Database) -> tuple[set[str], set[str | None]]:
     """The lanes that are late with somebody, and the breakers that something waits for."""
     async with daemon_session(database) as connection:
-        events = await statistics.event_backlog(connection, SQL)
-        commands = await statistics.command_backlog(connection, SQL)
+        counts = await counted(connection)
+    events, commands = samples.event_backlog(counts), samples.command_backlog(counts)
     seen: list[EventBacklog | CommandBacklog] = [*events, *commands]
     assert sum(each.rows or 0 for each in seen) == 14, seen
     old = [each for each in seen if each.age is not None]

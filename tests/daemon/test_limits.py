@@ -7,6 +7,7 @@ import pytest
 
 from tests.daemon.inbox import Inbox
 from tests.support import Config, StartWorker, Worker, eventually
+from tests.support.counted import counted
 
 pytestmark = pytest.mark.anyio
 
@@ -80,18 +81,12 @@ async def test_metrics_agree_with_history(own: Inbox, start_worker: StartWorker)
     await own.dead("command", bad)
 
     async def is_written() -> bool:
-        rows = await own.database.fetch(
-            "select kind, outcome, sum(count)::int as count from inboxd.stats group by 1, 2"
-        )
-        return {(row["kind"], row["outcome"]): row["count"] for row in rows} == {
-            ("event", "succeeded"): 5,
-            ("event", "completed"): 5,
-            ("command", "succeeded"): 10,
-            ("command", "completed"): 10,
-            ("command", "retried"): 2,
-            ("command", "failed"): 1,
-            ("command", "retried after retry"): 1,
-            ("command", "failed after retry"): 1,
+        return await counted(own.database, "kind, lane, outcome, after") == {
+            ("event", "default", "succeeded", ""): 5,
+            ("command", "default", "succeeded", ""): 10,
+            ("command", "default", "retried", ""): 1,
+            ("command", "default", "retried", "retry"): 1,
+            ("command", "default", "failed", "retry"): 1,
         }
 
     await eventually(is_written)

@@ -8,6 +8,7 @@ import pytest
 from inboxd.store.lines import blocked as blocked_lines
 from inboxd.store.session import Session
 from tests.support import Config, Database, StartWorker, eventually
+from tests.support.counted import counted
 from tests.support.order import declare_lines, in_order, settled, turns
 from tests.support.plugins import found, install
 from tests.support.rows import SQL, create_ledger, daemon_session, effects, emit, send
@@ -118,10 +119,8 @@ async def test_a_type_may_be_a_dead_letter_or_be_ignored(
     errors = await database.fetchval("select errors from inboxd.events_history limit 1")
     (error,) = json.loads(errors)
     assert "Ignored: no live worker handles event type 'gone.ignored'" in error["error"]
-    counted = await database.fetch(
-        "select type, sum(count)::int from inboxd.stats where outcome = 'ignored' group by 1"
-    )
-    assert [tuple(row) for row in counted] == [("gone.ignored", 1500)]
+    ignored = await counted(database, "lane, type", "outcome = 'ignored'")
+    assert ignored == {("default", "gone.ignored"): 1500}
     assert await worker.metric('inboxd_events_ignored_total{type="gone.ignored"}') == 1500
     await worker.logged(KEPT)
 

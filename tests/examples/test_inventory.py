@@ -10,6 +10,7 @@ from inboxd import Connection
 from inboxd.client import Inbox, NewEvent
 from inboxd.store.plugin_migrations import migrate
 from tests.support import Database, StartWorker
+from tests.support.counted import counted
 from tests.support.rows import settings_of
 from tests.support.waiting import eventually
 
@@ -75,7 +76,7 @@ async def test_every_event_is_delivered_twice_and_counts_once(
     assert await worker.metric('inboxd_duplicates_total{topic="stock"}') == 60
 
     async def is_counted() -> bool:
-        counted = "SELECT sum(count) FROM inboxd.stats WHERE outcome = 'duplicate'"
-        return bool(await warehouse.fetchval(counted) == 60)
+        found = await counted(warehouse, "lane, outcome", "outcome = 'duplicate'")
+        return found == {("stock", "duplicate"): 60}
 
     await eventually(is_counted)

@@ -16,6 +16,7 @@ from inboxd.store.plugin_migrations import migrate
 from inventory.stage import bus
 from tests.messages.consuming import being_stored, slow_commit
 from tests.support import Config, Database, StartWorker, eventually
+from tests.support.counted import counted
 from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel, rabbitmq_server
 from tests.support.rows import settings_of
 
@@ -98,8 +99,8 @@ async def test_what_was_stored_and_not_acknowledged_when_a_worker_died_counts_on
     await start_worker(_config(rabbitmq))
     await _settled(warehouse, careless=2 * len(ORDERS) + again)
     assert await _taken(warehouse, "stock") == PIECES
-    told = "SELECT sum(count)::int FROM inboxd.stats WHERE outcome = 'duplicate'"
-    assert await warehouse.fetchval(told) == len(ORDERS) + again
+    told = await counted(warehouse, "outcome", "lane = 'stock'")
+    assert told["duplicate",] == len(ORDERS) + again
 
 
 def _config(server: RabbitMQServer) -> Config:

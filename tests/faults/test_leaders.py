@@ -1,11 +1,13 @@
 """A leader that is stopped: another leads when its lease is over, and it does nothing on waking."""
 
 import time
+from datetime import timedelta
 
 import pytest
 
 from tests.support import Config, Database, StartWorker, Worker, eventually
 from tests.support.rows import daemon_session, join
+from tests.support.sampled import is_sampled
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +55,17 @@ async def test_a_stopped_leader_is_followed_and_does_nothing_when_it_wakes(
         await eventually(lambda: _is_gone(database, is_there, forgotten))
     assert await _leads(second)
     assert not await _leads(first)
+    await eventually(lambda: _is_sampled_again(database))
+    # Whoever led, or took itself for the leader: samples are as far apart as one takes them.
+    gaps = "select at - lag(at) over (order by at) as gap from inboxd.samples"
+    assert await database.fetchval(f"select min(gap) from ({gaps}) g") >= timedelta(
+        milliseconds=100
+    )
+
+
+async def _is_sampled_again(database: Database) -> bool:
+    taken = await database.fetchval("select count(*) from inboxd.samples")
+    return taken > 2 and await is_sampled(database)
 
 
 async def _leads(worker: Worker) -> bool:

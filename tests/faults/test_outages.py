@@ -9,6 +9,7 @@ from inboxd.embedded import Server
 from tests.support import Config, Database, StartWorker, Worker, eventually
 from tests.support.proxy import Proxy, proxy
 from tests.support.rows import ExactlyOnce, Hasty, emit, send
+from tests.support.sampled import is_sampled
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +34,8 @@ async def test_an_outage_longer_than_the_lease(
     exactly_once: ExactlyOnce,
     hasty: Hasty,
 ) -> None:
-    workers = [await start_worker(hasty(**PATIENT)), await start_worker(hasty(**PATIENT))]
+    config = hasty(**PATIENT, maintenance={"samples": "1s"})
+    workers = [await start_worker(config), await start_worker(config)]
     commands = await send(ledger, 10, wait=1)
     # One page, in which the outage meets both of them or one; what ran alone after is no crash.
     events = await emit(ledger, 200, wait=0.02)
@@ -50,6 +52,7 @@ async def test_an_outage_longer_than_the_lease(
     await _no_crash(ledger)
     for worker in workers:
         await worker.ready()
+    await eventually(lambda: is_sampled(ledger))
 
 
 async def _running(database: Database) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from inboxd import operations
 from inboxd.settings import Database as Settings
-from inboxd.store.listing import Filter, rows
+from inboxd.store.finding import Filter
 from inboxd.store.session import open_session
 from tests.support import Database, StartWorker, eventually
 from tests.support.rows import ExactlyOnce, Hasty, effects, emit, send
@@ -220,8 +220,8 @@ async def test_8_it_can_be_operated(ledger: Database) -> None:
     await send(ledger, 300, "test.noop")
     await ledger.execute("update inboxd.commands set status = 'failed' where id % 2 = 0")
     async with open_session(Settings.model_validate({"dsn": ledger.dsn})) as session:
-        page = await rows(session, "commands", Filter(limit=20))
-        assert len(page) == 20
+        page = await operations.find(session, "commands", Filter(), limit=20)
+        assert len(page.rows) == 20
         dead = await ledger.fetch("select id from inboxd.commands where status = 'failed'")
         await operations.act(
             session, "commands", "replay", [row[0] for row in dead[:50]], actor="ada"

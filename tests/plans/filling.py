@@ -4,19 +4,29 @@ Owns how they are filled and emptied. Promises that nobody vacuums or analyzes t
 """
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
 from uuid import UUID
 
 from inboxd.model.lane import BEGINNING
-from tests.support import Database
+from tests.support import Database, eventually
 from tests.support.rows import join
 
 WORKER = UUID(int=1)
 
 _OTHERS = (
     *("dedup", "duplicates", "stats", "audit", "replays", "bodies"),
+    *("stats_written", "stats_series", "stats_minutes", "stats_hours", "stats_days"),
+    *("stats_tenants", "stats_tenant_hours", "stats_tenant_days"),
     *("batches", "batch_progress", "dependencies", "steps"),
     *("receipts", "held_receipts", "held_sources", "stream_positions"),
 )
+# As the function index_partition makes them.
+_OF_DAYS = {
+    "type": "type, (id + 0)",
+    "tenant": "tenant, (id + 0)",
+    "entity": "entity_type, entity_id, (id + 0)",
+}
 TABLES = ("events", "commands", "events_history", "commands_history")
 
 _ROWS = """
@@ -94,11 +104,57 @@ insert into inboxd.commands_history (id, command_id, queue, type, schema_version
            false, 'event', gen_random_uuid(), now(), now(), now() from generate_series(1, {rows}) n;
 """
 
+# A day of samples every ten seconds, and 13 days of minutes; a day of 50 lanes. They are filled in
+# once and not emptied: no time is sampled twice, so a chart has no dead rows to pass.
 _ROWS += """
+insert into inboxd.samples
+    select at, n, n, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, of_minute
+      from (select date_trunc('minute', now()) - n * interval '10 s' as at,
+                   n, n % 6 = 0 as of_minute
+              from generate_series(1, 120000) n where n < 8640 or n % 6 = 0) s order by at
+    on conflict do nothing;
+insert into inboxd.newest_sample values (true, now() - interval '10 s', '{{"totals": {{}}}}')
+    on conflict do nothing;
+insert into inboxd.sampled_lanes
+    select date_trunc('hour', now()) - h * interval '1 hour', 'event', 'topic', 't' || n,
+           minutes, minutes, minutes
+      from generate_series(24, 0, -1) h, generate_series(1, 50) n,
+           (select array_agg(m) as minutes from generate_series(1, 60) m) made
+    on conflict do nothing;
 insert into inboxd.stats select now() - n * interval '1 minute', '{worker}', 'event', 'big',
     'succeeded', 1, 1, 1 from generate_series(1, {rows}) n;
-insert into inboxd.stats select now() - interval '91 days' - n * interval '1 minute', '{worker}',
-    'event', 'big', 'succeeded', 1, 1, 1 from generate_series(1, 500) n;
+insert into inboxd.stats_series (kind, lane, type, outcome, after)
+    select 'event', 'default', 't' || n, 'succeeded', '' from generate_series(1, 1000) n;
+insert into inboxd.stats_minutes (at, series, count)
+    select date_trunc('minute', now()) - n / 30 * interval '1 minute',
+           (select min(id) from inboxd.stats_series) + n % 30, 1
+      from generate_series(1, {rows} / 5) n;
+insert into inboxd.stats_minutes (at, series, count)
+    select now() - interval '91 days', n, 1 from generate_series(1, 500) n;
+insert into inboxd.stats_hours (at, series, count)
+    select date_trunc('hour', now()) - n / 30 * interval '1 hour',
+           (select min(id) from inboxd.stats_series) + n % 30, 1
+      from generate_series(1, {rows} / 5) n;
+insert into inboxd.stats_days (at, series, count)
+    select date_trunc('day', now()) - n / 30 * interval '1 day',
+           (select min(id) from inboxd.stats_series) + n % 30, 1
+      from generate_series(1, {rows} / 5) n;
+insert into inboxd.stats_tenants select n::text, now() from generate_series(1, 50) n;
+insert into inboxd.stats_tenant_hours (tenant, at, series, count)
+    select n % 100, date_trunc('hour', now()) - n / 3000 * interval '1 hour',
+           (select min(id) from inboxd.stats_series) + n / 100 % 30, 1
+      from generate_series(1, {rows} / 5) n;
+insert into inboxd.stats_tenant_days (tenant, at, series, count)
+    select n % 100, date_trunc('day', now()) - n / 3000 * interval '1 day',
+           (select min(id) from inboxd.stats_series) + n / 100 % 30, 1
+      from generate_series(1, {rows} / 5) n;
+insert into inboxd.stats_tenant_hours (tenant, at, series, count)
+    select n, now() - interval '991 days', 1, 1 from generate_series(1, 500) n;
+insert into inboxd.stats_tenant_days (tenant, at, series, count)
+    select n, now() - interval '991 days', 1, 1 from generate_series(1, 500) n;
+insert into inboxd.stats_written (minute, kind, lane, type, outcome, after, tenant, count)
+    select now() - interval '3 days', 'event', 'default', 't' || n % 30, 'succeeded', '',
+           n % 100, 1 from generate_series(1, {rows} / 5) n;
 insert into inboxd.audit (at, actor, action, target, count)
     select now() - n * interval '1 minute', 'me', 'replay', 'events', 1
       from generate_series(-130000, -130000 + {rows} / 2) n;
@@ -169,14 +225,35 @@ class Known:
         return self.uuids.get(table, UUID(int=7))
 
 
+async def index_today(database: Database) -> None:
+    """Give today the indexes of days that are over, so that all is planned beside them."""
+    for table in ("events_history", "commands_history"):
+        today = f"{table}_{datetime.now(UTC):%Y%m%d}"
+        for name, columns in _OF_DAYS.items():
+            await database.execute(f"create index {today}_{name} on inboxd.{today} ({columns})")
+
+
 async def leave_alone(database: Database) -> None:
-    """Nobody vacuums or analyzes but the test, however long it takes."""
+    """Nobody vacuums or analyzes but the test, however long it takes.
+
+    Who is at it already is waited for: pages are counted of all sessions together.
+    """
     tables = await database.fetch(
         "select oid::regclass::text from pg_class"
         " where relkind = 'r' and relnamespace = 'inboxd'::regnamespace"
     )
     for (table,) in tables:
         await database.execute(f"alter table {table} set (autovacuum_enabled = off)")
+    await eventually(partial(_is_alone, database), 120)
+
+
+async def _is_alone(database: Database) -> bool:
+    """Whether none of the server's own processes is at work in this database."""
+    there = await database.fetchval(
+        "select count(*) from pg_stat_activity"
+        " where datname = current_database() and backend_type = 'autovacuum worker'"
+    )
+    return bool(there == 0)
 
 
 async def look_up(database: Database, known: Known) -> None:

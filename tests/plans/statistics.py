@@ -18,7 +18,7 @@ from typing import TypeAlias
 import asyncpg
 
 from inboxd.store.connections import Connection
-from tests.plans.filling import WORKER, Known, empty, fill, leave_alone, look_up
+from tests.plans.filling import WORKER, Known, empty, fill, index_today, leave_alone, look_up
 from tests.plans.stand import Stand, pooled_sessions, sessions
 from tests.support import Database, create, drop, eventually
 from tests.support.databases import AnyServer
@@ -180,6 +180,7 @@ async def _site(server: AnyServer, template: Database, rows: int) -> AsyncIterat
     database = create(server, template.name)
     try:
         await leave_alone(database)
+        await index_today(database)
         observer, holder = [await asyncpg.connect(database.dsn) for _ in range(2)]
         async with AsyncExitStack() as stack:
             stack.callback(observer.terminate)

@@ -21,6 +21,15 @@ ROWS = 6_000
 # 192 buckets, which a vacuumed table need not be asked for.
 MORE = 60
 MORE_OF = {"status_lines": 500}
+# In this state few rows are left of many, and what was deleted stays in the indexes: who looks for
+# the highest of them passes the dead above it. A page for each is too much there as well; a walk
+# over everything is found in the other states, where as many rows live as are dead.
+HELD = "emptied under a snapshot, analyzed"
+PASSED = {
+    "find_events_settled": ROWS // 40,
+    "find_events_settled, done then": ROWS // 40,
+    "find_commands_settled": ROWS // 40,
+}
 # These look from the beginning, where nothing but a look tells dead entries from living rows.
 FROM_THE_BEGINNING = frozenset(
     {
@@ -43,11 +52,14 @@ FROM_THE_BEGINNING = frozenset(
         *(
             "unfolded_batches",
             "list_batches",
-            "list_deliveries",
-            "list_commands",
-            "list_events",
+            "find_commands",
+            "correlated",
+            "find_events",
+            "find_events, commands",
             "list_chunks",
         ),
+        *("count_hot_events", "count_hot_commands", "count_day_events", "count_day_commands"),
+        "hold_written, name_series, roll_up_*, remove_written",
         *("status_lines", "stranded_events", "claim_limited from lanes", "take_events"),
     }
 )
@@ -90,10 +102,11 @@ async def found(
 async def test_pages_are_bounded(found: Touched, name: str) -> None:
     bound = 2 * found.pages[GOOD][name] + MORE_OF.get(name, MORE)
     walks = name in FROM_THE_BEGINNING
+    passed = {HELD: PASSED.get(name, 0)}
     beyond = {
         state: pages[name]
         for state, pages in found.pages.items()
-        if pages[name] > bound + (found.dead[state] if walks else 0)
+        if pages[name] > bound + (found.dead[state] if walks else passed.get(state, 0))
     }
     assert not beyond, f"at most {bound} pages"
 

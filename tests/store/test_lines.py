@@ -12,7 +12,7 @@ from inboxd import operations
 from inboxd.errors import Conflict
 from inboxd.model.lane import Lane
 from inboxd.operations import Selection, Terms
-from inboxd.store import commands, limits, listing, statistics, unhandled
+from inboxd.store import commands, limits, listing, samples, unhandled
 from inboxd.store.connections import Connection
 from inboxd.store.limits import Bounds, Claimed, Wanted
 from inboxd.store.session import Session
@@ -20,6 +20,7 @@ from inboxd.store.settlements import Requeue, Settlement
 from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_session, join
+from tests.support.sampled import counted
 
 pytestmark = pytest.mark.anyio
 
@@ -470,7 +471,7 @@ async def test_what_stands_in_line_is_shown_as_pending(database: Database) -> No
         (lane,) = await listing.lanes(Session(worker[0], SQL), "commands")
         assert (lane["queue"], lane["type"], lane["pending"], lane["due"]) == ("q", "t", 5, 4)
         assert lane["oldest"] >= 0
-        backlog = await statistics.command_backlog(worker[0], SQL)
+        backlog = samples.command_backlog(await counted(worker[0]))
         assert ("q", "t", "", "in_line", 4) in [row[:5] for row in backlog]
 
 

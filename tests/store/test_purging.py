@@ -8,12 +8,9 @@ import pytest
 from inboxd.maintenance import purge
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.maintenance.purge import Purger
-from inboxd.maintenance.statistics import write_statistics
-from inboxd.model.outcome import explain
 from inboxd.settings import History
 from inboxd.store import purging
 from inboxd.telemetry.metrics import Metrics
-from inboxd.telemetry.tally import Tally
 from tests.support import Database
 from tests.support.rows import SQL, daemon_pool, daemon_session
 
@@ -27,34 +24,59 @@ async def clear(database: Database, **history: str) -> Metrics:
     metrics = Metrics("0")
     async with daemon_pool(database) as pool:
         context = MaintenanceContext(pool, SQL, metrics, uuid4())
-        await Purger(context, History.model_validate(history)).purge()
+        await Purger(context, History.model_validate(history), timedelta(seconds=10)).purge()
     return metrics
 
 
-async def test_statistics_go_after_90_days_and_the_rest_stays_unless_told(
+_STATS = {
+    "stats_minutes": 7,
+    "stats_hours": 90,
+    "stats_days": None,
+    "stats_tenant_hours": 90,
+    "stats_tenant_days": None,
+}
+
+
+async def test_statistics_go_after_their_time_by_pages(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(purge, "_PAGE", 10)
-    for at in ("now()", OLD):
+    for table in _STATS:
+        tenant = "tenant, " if "tenant" in table else ""
         await database.execute(
-            f"insert into inboxd.stats select date_trunc('minute', {at}) - n * interval '1 minute',"
-            " gen_random_uuid(), 'event', 'a.b', 'succeeded', 1, 1, 1 from generate_series(1, 35) n"
+            f"insert into inboxd.{table} ({tenant}at, series, count) select"
+            f" {tenant and repr('t') + ','} now() - n * interval '1 day' + interval '1 hour', 1, 1"
+            " from generate_series(1, 120) n"
         )
+
+    async def left() -> dict[str, int]:
+        return {
+            table: await database.fetchval(f"select count(*) from inboxd.{table}")
+            for table in _STATS
+        }
+
+    metrics = await clear(database)
+    assert await left() == {table: days or 120 for table, days in _STATS.items()}
+    name = "inboxd_purged_rows_total"
+    assert metrics.registry.get_sample_value(name, {"table": "stats_minutes"}) == 113
+    await clear(database, stats="3d", stats_hours="15d", stats_days="30d")
+    assert sorted((await left()).values()) == [3, 15, 15, 30, 30]
+
+
+async def test_the_audit_and_replays_stay_unless_told(database: Database) -> None:
+    for at in ("now()", OLD):
         await database.execute(
             "insert into inboxd.audit (at, actor, action, target, count)"
             f" values ({at}, 'ada', 'replay', 'events 1', 1);"
             f"insert into inboxd.replays values ('event', 1, 1, {at}, 'ada')"
         )
-    metrics = await clear(database, events="forever", commands="forever")
-    removed = metrics.registry.get_sample_value("inboxd_purged_rows_total", {"table": "stats"})
-    assert removed == 35
+    await clear(database, events="forever", commands="forever")
     count = "select (select count(*) from inboxd.audit), (select count(*) from inboxd.replays)"
     assert tuple((await database.fetch(count))[0]) == (2, 2)
     await clear(database, audit="60d", events="30d", commands="forever")
     assert tuple((await database.fetch(count))[0]) == (1, 2), "replays go with both tables"
     await clear(database, events="30d", commands="60d")
     assert tuple((await database.fetch(count))[0]) == (1, 1)
-    assert await database.fetchval("select count(*) from inboxd.stats") == 35
 
 
 async def test_young_lines_of_the_audit_are_not_removed_whatever_is_asked(
@@ -120,32 +142,3 @@ async def test_ended_batches_go_with_what_belongs_to_them(
     left = {row[0] for row in await database.fetch("select id from inboxd.batches")}
     names = {name for name, (id_, _) in kept.items() if id_ in left}
     assert names == {"dead letter", "running", "awaited", "unfolded"}
-
-
-async def test_two_writes_in_one_minute_add_up(database: Database) -> None:
-    """Also when the first could not be written, and what was counted meanwhile came on top."""
-    metrics = Metrics("0")
-    metrics.tally = Tally(clock=lambda: 1_000_000_000.0)
-    me = uuid4()
-    async with daemon_pool(database) as pool:
-        context = MaintenanceContext(pool, SQL, metrics, me)
-        metrics.tally.add("event", "a.b", "succeeded", 0.25, 1.0)
-        metrics.tally.add("event", "a.b", "succeeded", 0.5, 1.0)
-        await write_statistics(context)
-        metrics.tally.add("event", "a.b", "succeeded", 0.125, 1.0)
-        metrics.tally.add("event", "a.b", "failed", 2.0, 1.0)
-        await database.execute("alter table inboxd.stats rename to away")
-        with pytest.raises(Exception, match="stats") as failure:
-            await write_statistics(context)
-        assert "away" not in explain(failure.value).error
-        metrics.tally.add("event", "a.b", "succeeded", 1.0, 1.0)
-        await database.execute("alter table inboxd.away rename to stats")
-        await write_statistics(context)
-        await write_statistics(MaintenanceContext(pool, SQL, metrics, uuid4()))
-    rows = await database.fetch("select * from inboxd.stats order by outcome")
-    assert [tuple(row)[4:] for row in rows] == [
-        ("completed", 4, 1.875, 1.0),
-        ("failed", 1, 2.0, 2.0),
-        ("succeeded", 4, 1.875, 1.0),
-    ]
-    assert {(row["minute"].timestamp(), row["worker_id"]) for row in rows} == {(999_999_960.0, me)}

@@ -11,13 +11,14 @@ from uuid import UUID
 import pytest
 
 from inboxd.model.lane import BEGINNING, Key, Lane, Lanes
-from inboxd.store import commands, events, statistics, workers
+from inboxd.store import commands, events, samples, workers
 from inboxd.store.connections import Connection
 from inboxd.telemetry.metrics import CommandBacklog, EventBacklog
 from tests.plans.stand import undone
 from tests.support import Database
 from tests.support.plans import told, touched_by
 from tests.support.rows import SQL, daemon_session, emit, join, send
+from tests.support.sampled import counted
 
 pytestmark = pytest.mark.anyio
 
@@ -106,8 +107,8 @@ async def test_the_backlog_is_counted_from_the_first_row_on(session: Connection)
     found: list[EventBacklog | CommandBacklog] = []
 
     async def read() -> None:
-        found.extend(await statistics.event_backlog(session, SQL))
-        found.extend(await statistics.command_backlog(session, SQL))
+        counts = await counted(session)
+        found.extend([*samples.event_backlog(counts), *samples.command_backlog(counts)])
 
     # Of commands, those that run are counted, too: they have an index of their own.
     assert await pages(session, read()) < once[0] + 2.2 * once[1] + 3 * FEW

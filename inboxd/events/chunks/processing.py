@@ -262,12 +262,15 @@ class ChunkProcessing:
 
     async def _count(self, visit: Visit) -> None:
         """Count what has committed; a million events take a while, so others have their turn."""
-        tally = self._parts.metrics.tally
+        tally, topic = self._parts.metrics.tally, visit.bucket[0]
         for written in visit.written:
-            for type_, rows, seconds, waited in written.types:
+            for type_, tenant, rows, seconds, waited in written.types:
+                since_due = max(0.0, waited)
                 for _ in range(rows):
-                    since_due = max(0.0, waited)
-                    tally.add("event", type_, "succeeded", seconds, since_due, "", since_due)
+                    tally.add(
+                        *("event", type_, "succeeded", seconds, since_due),
+                        *(topic, since_due, "", tenant),
+                    )
                 await anyio.lowlevel.checkpoint()
             self._settling.count(written.results)
             if written.results.left_to_peer:

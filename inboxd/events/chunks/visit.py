@@ -274,10 +274,10 @@ class Visit:
             await lines.leave_line(connection, sql, written.leaving)
         await self.settling.write(connection, written.results)
         for stretch, seconds, waited in written.settled:
-            for type_, rows in await chunks.settle(
-                connection, sql, stretch, seconds, self.parts.me.id
-            ):
-                written.types.append((type_, rows, seconds, waited))
+            found = await chunks.settle(connection, sql, stretch, seconds, self.parts.me.id)
+            written.types += [
+                (type_, tenant, rows, seconds, waited) for type_, tenant, rows in found
+            ]
         self.written.append(WrittenChunks())
 
     async def requeue(self, connection: Connection) -> None:

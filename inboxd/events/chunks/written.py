@@ -24,8 +24,8 @@ class WrittenChunks:
     results: PageResults = field(default_factory=PageResults)
     settled: list[tuple[PositionRange, float, float]] = field(default_factory=list)
     leaving: list[int] = field(default_factory=list)
-    # Of settled stretches: type, events, seconds of each, how long the chunk had been due.
-    types: list[tuple[str, int, float, float]] = field(default_factory=list)
+    # Of settled stretches: type, tenant, events, seconds of each, how long the chunk had been due.
+    types: list[tuple[str, str | None, int, float, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from datetime import timedelta
 
 from inboxd.errors import Conflict, NotFound
 from inboxd.maintenance.partitions.export import Exporter
-from inboxd.maintenance.partitions.removal import PartitionRemoval, pins
+from inboxd.maintenance.partitions.removal import PartitionRemoval
 from inboxd.store import operations as audit
 from inboxd.store import partitions
 from inboxd.store.partitions import BODIES, RECEIPTS, Partition
+from inboxd.store.retention import pins
 from inboxd.store.session import Session
 
 _OVER = timedelta(days=1).total_seconds()

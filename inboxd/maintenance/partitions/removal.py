@@ -10,27 +10,13 @@ snapshot sees every row. Known limit: between detaching and attaching again, whi
 transaction that was open for days can bring about, such a body is not found.
 """
 
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Callable
 
 from inboxd.maintenance.partitions.export import Exporter
-from inboxd.store import partitions
+from inboxd.store import census, partitions
 from inboxd.store.connections import Connection
 from inboxd.store.partitions import BODIES, HISTORY, RECEIPTS, Partition
 from inboxd.store.statements import Statements
-
-# Bodies are needed by what was settled a day later at the most; what was settled later still is
-# looked up row by row (index events_history_late).
-_LATE = timedelta(days=1)
-
-
-def pins(partition: Partition, found: Sequence[Partition]) -> list[str]:
-    """The partitions of history that must go before this one of bodies."""
-    if partition.parent != BODIES:
-        return []
-    return [
-        each.part for each in found if each.parent in HISTORY and each.low < partition.high + _LATE
-    ]
 
 
 class PartitionRemoval:
@@ -95,9 +81,16 @@ class PartitionRemoval:
         if gone:
             self._tell("dropped a partition", partition=partition.part)
         elif gone is False:
-            await partitions.give_back(self._connection, self._sql, partition)
+            await self._give_back(partition)
             self._tell("a partition is needed; it is attached again", partition=partition.part)
         return bool(gone)
+
+    async def _give_back(self, partition: Partition) -> None:
+        """Attach it again; who counted it meanwhile did not find its rows."""
+        async with self._connection.transaction():
+            await partitions.give_back(self._connection, self._sql, partition)
+            if partition.parent in HISTORY:
+                await census.begin(self._connection, self._sql, partition.part, partition.parent)
 
     async def _may_go(self, partition: Partition, *, exported: bool) -> bool:
         """Whether a detached partition is needed by nobody."""

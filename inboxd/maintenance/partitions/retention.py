@@ -1,10 +1,9 @@
 """Drops partitions that are older than the settings keep them.
 
-Owns the judgement which partitions have served, and in which the rows of a type with a shorter
-retention of its own have. Promises that nothing goes before the settings, or their
-defaults, say so, and that bodies stay as long as the history that needs them. Known limits: a day
-goes as a whole, up to a day late; `retention` of a type shortens what `[history]` says, it never
-lengthens it.
+Owns the judgement in which partitions the rows of a type with a shorter retention of its own have
+served; which have served as a whole is judged by `store/retention.py`. Promises that nothing goes
+before the settings, or their defaults, say so. Known limit: `retention` of a type shortens what
+`[history]` says, it never lengthens it.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -15,11 +14,12 @@ import anyio
 
 from inboxd.errors import ExportError, PartitionBusy
 from inboxd.maintenance.partitions.export import Exporter
-from inboxd.maintenance.partitions.removal import PartitionRemoval, pins
+from inboxd.maintenance.partitions.removal import PartitionRemoval
 from inboxd.settings import Settings
-from inboxd.store import partitions
+from inboxd.store import census, partitions
 from inboxd.store.connections import Connection, connect
-from inboxd.store.partitions import BODIES, HISTORY, RECEIPTS, Partition
+from inboxd.store.partitions import HISTORY, Partition
+from inboxd.store.retention import kept, served, stays
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
@@ -34,41 +34,11 @@ _TRIMMED, _REST = 2000, 1.0
 # A worker that leads has let go by then what has served.
 _LATE = timedelta(days=2)
 
-Kept = Mapping[str, timedelta | None]
-
-
-def kept(settings: Settings) -> Kept:
-    """How long the rows of each table are kept; None: for ever."""
-    events, commands = settings.history.events, settings.history.commands
-    bodies = None if events is None or commands is None else max(events, commands)
-    return {
-        "events_history": events,
-        "commands_history": commands,
-        BODIES: bodies,
-        RECEIPTS: settings.history.receipts,
-    }
-
 
 def exporter(settings: Settings) -> Exporter | None:
     """What the settings want done to a partition before it goes."""
     history = settings.history
     return None if history.export is None else Exporter(history.export, history.export_format)
-
-
-def served(found: Sequence[Partition], keep: Kept) -> list[Partition]:
-    """The partitions that are to go now, history before bodies, and the oldest first.
-
-    History that is detached goes only if it is to go by the settings as they are now: they may
-    have changed since it was written down, or a person may have detached it meanwhile, to keep it.
-    What is half detached is among them in any case: no other can be detached before that is ended.
-    """
-
-    def has_served(each: Partition) -> bool:
-        if each.state == "attached":
-            return _is_old(each, keep) and not pins(each, found)
-        return each.state == "pending" or not stays(each, keep)
-
-    return sorted(filter(has_served, found), key=lambda each: (each.parent == BODIES, each.low))
 
 
 def by_default(found: Sequence[Partition], settings: Settings) -> list[Partition]:
@@ -90,16 +60,6 @@ def by_default(found: Sequence[Partition], settings: Settings) -> list[Partition
 
 def _is_unset(settings: Settings, name: str) -> bool:
     return settings.source_of(f"history.{name}") == "default"
-
-
-def stays(partition: Partition, keep: Kept) -> bool:
-    """Whether it is history that the settings want no more to go, though it left its table."""
-    return partition.parent != BODIES and not _is_old(partition, keep)
-
-
-def _is_old(partition: Partition, keep: Kept) -> bool:
-    longest = keep[partition.parent]
-    return longest is not None and partition.age >= longest.total_seconds()
 
 
 def trims(
@@ -166,8 +126,18 @@ class Retention:
             rows = 0
             for page in range(0, await partitions.pages(connection, self.sql, each), _TRIMMED):
                 began = anyio.current_time()
-                rows += await partitions.trim(connection, self.sql, each, types, page, _TRIMMED)
+                rows += await self._trim_step(connection, each, types, page)
                 await anyio.sleep((anyio.current_time() - began) * _REST)
             await partitions.record_trim(connection, self.sql, each, types, rows)
             self.metrics.purged.labels(each.parent).inc(rows)
             _log.info("removed types", partition=each.part, types=types, rows=rows)
+
+    async def _trim_step(
+        self, connection: Connection, each: Partition, types: list[str], page: int
+    ) -> int:
+        """Remove what some pages have, and with it what a census says of that day."""
+        async with connection.transaction():
+            rows = await partitions.trim(connection, self.sql, each, types, page, _TRIMMED)
+            if rows:
+                await census.begin(connection, self.sql, each.part, each.parent)
+        return rows

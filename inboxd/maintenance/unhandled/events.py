@@ -82,7 +82,9 @@ class EventChoice:
             ids, more = await pages.take()
             if ids:
                 gone = await events.ignore(connection, context.sql, ids, error)
-                await statistics.add_ignored(connection, context.sql, context.me, type_, gone)
+                await statistics.write_events(
+                    connection, context.sql, "ignored", [(topic, type_, 0.0, gone)]
+                )
             return len(ids), more
 
         if total := await self.judgement.each_page(connection, page):

@@ -57,7 +57,7 @@ GROUPS: Mapping[str, Sequence[Check]] = {
         targets.breakers,
         endpoints.endpoints,
     ),
-    "workers": (fleet.workers, fleet.listening, fleet.silenced, fleet.clock),
+    "workers": (fleet.workers, fleet.samples, fleet.listening, fleet.silenced, fleet.clock),
     "webhooks": (sources.sources, fleet.receiving, receipts.doubtful, receipts.held),
     "messages": (messages.sources,),
     "tables": (tables.vacuum, tables.oldest_snapshot, tables.locks, tables.sizes),

@@ -13,6 +13,7 @@ from inboxd.operations.doctor import thresholds
 from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
 from inboxd.store import listing, receivers
+from inboxd.store import samples as store_samples
 from inboxd.store.connections import Row
 from inboxd.store.wakeups import Flag
 
@@ -55,6 +56,25 @@ def _silent(row: Row, verdict: Verdict) -> Finding:
         row["silence"],
         "seconds",
     )
+
+
+async def samples(look: Look) -> AsyncIterator[Finding]:
+    """Whether what metrics and `inboxd status` show of the backlog is counted again and again."""
+    interval = look.settings.maintenance.sampling.total_seconds()
+    newest = await store_samples.newest(look.session.connection, look.session.sql)
+    if newest is None:
+        living = await listing.workers(look.session, ended=False, limit=1)
+        remedy = "look again when a worker has run for a minute; then see the leader's log"
+        verdict = Verdict.NOTICE if living else Verdict.OK
+        yield Finding("samples", verdict, "none of the backlog was taken yet", remedy)
+        return
+    found = f"the backlog was counted {span(newest.age)} ago"
+    remedy = (
+        "metrics and alerts show what was then. If a worker lives, the leader's log says why it "
+        "counts no more: a snapshot that has been held for hours? A worker of an older release?"
+    )
+    verdict = thresholds.SAMPLE_INTERVALS.judge(newest.age / interval)
+    yield Finding("samples", verdict, found, remedy, newest.age, "seconds")
 
 
 async def receiving(look: Look) -> AsyncIterator[Finding]:

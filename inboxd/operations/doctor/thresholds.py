@@ -51,6 +51,9 @@ FOLD_SECONDS = Levels(notice=10, warning=60, critical=600)
 SILENT_LEASES = Levels(notice=None, warning=0.5, critical=1)
 STUCK_LEASES = Levels(notice=None, warning=1, critical=3)
 
+# Age of the newest sample of the backlog, in intervals.
+SAMPLE_INTERVALS = Levels(notice=3, warning=12, critical=None)
+
 CLOCK_SECONDS = Levels(notice=1, warning=30, critical=None)
 NOTIFICATION_SHARE = Levels(notice=0.1, warning=0.5, critical=0.9)
 CONNECTION_SHARE = Levels(notice=0.7, warning=0.85, critical=0.95)

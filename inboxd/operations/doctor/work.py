@@ -5,14 +5,14 @@ rules of queues are those of the settings that the operator's command reads.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from inboxd.model.wording import plural, span
 from inboxd.operations.doctor import thresholds
 from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
-from inboxd.store import controls, listing, queues, schedules
+from inboxd.store import controls, listing, queues, schedules, statistics
 from inboxd.store import lines as store_lines
 from inboxd.store import suspects as store_suspects
 from inboxd.store import topics as store_topics
@@ -103,7 +103,9 @@ def _judge_lane(
 
 async def dead_letters(look: Look) -> AsyncIterator[Finding]:
     """How many wait for somebody, and whether they become more."""
-    grown = {row["kind"]: row["failed"] for row in await look.rows("doctor_failed", 60)}
+    connection, sql = look.session.connection, look.session.sql
+    hour = await statistics.lately(connection, sql, timedelta(hours=1), apart=("kind",))
+    grown = {each.kind: each.outcome("failed") for each in hour.figures}
     tables: tuple[tuple[HotTable, str], ...] = (("events", "event"), ("commands", "command"))
     for table, kind in tables:
         rows = await listing.lanes(look.session, table)

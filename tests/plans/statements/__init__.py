@@ -6,15 +6,35 @@ on empty ones, to make plans.
 
 from tests.plans.statements.case import SQL, Case
 from tests.plans.statements.daemon import DAEMON as _DAEMON
+from tests.plans.statements.finding import FINDING
 from tests.plans.statements.handlers import HANDLER
 from tests.plans.statements.messages import MESSAGES, STREAMS
 from tests.plans.statements.operators import OPERATOR as _OPERATOR
 from tests.plans.statements.producers import PRODUCER
 from tests.plans.statements.receivers import LOOKS, RECEIVER
 from tests.plans.statements.relays import RELAY
+from tests.plans.statements.samples import CHARTS, SAMPLES
+from tests.plans.statements.statistics import OF_OPERATORS, OF_WORKERS
+from tests.plans.statements.totals import CENSUS, TOTALS
 
 # Receivers have sessions as the daemon has.
-DAEMON = {**_DAEMON, **RELAY, **MESSAGES, **RECEIVER}
-OPERATOR = {**_OPERATOR, **LOOKS, **STREAMS}
+DAEMON = {
+    **_DAEMON,
+    **RELAY,
+    **MESSAGES,
+    **RECEIVER,
+    **OF_WORKERS,
+    **SAMPLES,
+    **CENSUS,
+}
+OPERATOR = {
+    **_OPERATOR,
+    **FINDING,
+    **LOOKS,
+    **STREAMS,
+    **OF_OPERATORS,
+    **CHARTS,
+    **TOTALS,
+}
 
 __all__ = ["DAEMON", "HANDLER", "OPERATOR", "PRODUCER", "SQL", "Case"]

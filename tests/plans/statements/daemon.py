@@ -206,7 +206,6 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_suspects",),
     ),
     "beat": (lambda c, k: workers.beat(c, SQL, k.worker, 0, "running"), ("commands_cancelling",)),
-    "purge_stats": (lambda c, k: purging.remove(c, SQL, "stats", AGE, 10), ("stats_pkey",)),
     "purge_audit": (
         lambda c, k: purging.remove(c, SQL, "audit", AGE, 10),
         ("audit_at", "audit_pkey"),
@@ -241,13 +240,13 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "claim_schedule": (lambda c, k: c.fetch(SQL["claim_schedule"], ["hourly"]), ()),
     "mark_schedules": (lambda c, k: schedules.mark_undeclared(c, SQL), ()),
     "lanes_events, daemon": (
-        lambda c, k: c.fetch(SQL["lanes_events"], 100, False),
-        ("events_lane",),
+        lambda c, k: c.fetch(SQL["lanes_events"], 100, 100),
+        ("events_lane", "events_failed"),
     ),
     "lanes_commands, daemon": (
-        lambda c, k: c.fetch(SQL["lanes_commands"], 100, False),
+        lambda c, k: c.fetch(SQL["lanes_commands"], 100, 100),
         (
-            *("commands_lane", "commands_running"),
+            *("commands_lane", "commands_running", "commands_failed"),
             *("commands_arrived", "commands_again", "commands_unmet"),
         ),
     ),

@@ -11,6 +11,7 @@ from inboxd.store import (
     breakers,
     endpoints,
     erase,
+    labels,
     lines,
     listing,
     operations,
@@ -54,7 +55,7 @@ _TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 # One page of one partition.
-_HERE = erase.BlockRange(_TODAY, _TODAY + timedelta(days=1), 0, 1, 1, 1)
+_HERE = erase.BlockRange("p", _TODAY, _TODAY + timedelta(days=1), 0, 1, 1, 1)
 
 
 _DEAD = ("commands_failed",)
@@ -69,10 +70,6 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "list_endpoints": (operator(lambda s, k: endpoints.listed(s)), ()),
     "are_deliveries": (
         operator(lambda s, k: endpoints.are_of(s, "one", k.of("commands held"))),
-        ("commands_pkey",),
-    ),
-    "list_deliveries": (
-        operator(lambda s, k: s.fetch("list_deliveries", "big", None, None, None, 10, True, True)),
         ("commands_pkey",),
     ),
     "resend_deliveries": (
@@ -111,6 +108,11 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ),
         (),
     ),
+    "list_labels": (
+        operator(lambda s, k: labels.declared(s)),
+        (),
+    ),
+    "bound_statements": (run("bound_statements", lambda k: "1s"), ()),
     "replay_events": (
         operator(
             lambda s, k: operations.replay_in_place(s, "events", k.of("events dead"), "me", None)
@@ -251,11 +253,11 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_command_id",),
     ),
     "lanes_events": (
-        operator(lambda s, k: s.connection.fetch(SQL["lanes_events"], 100, True)),
+        operator(lambda s, k: s.connection.fetch(SQL["lanes_events"], 100, 100)),
         ("events_lane", "events_failed"),
     ),
     "lanes_commands": (
-        operator(lambda s, k: s.connection.fetch(SQL["lanes_commands"], 100, True)),
+        operator(lambda s, k: s.connection.fetch(SQL["lanes_commands"], 100, 100)),
         (
             *("commands_lane", "commands_failed", "commands_suspects", "commands_running"),
             *("commands_arrived", "commands_again", "commands_unmet"),
@@ -290,10 +292,6 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         operator(lambda s, k: s.connection.fetch(SQL["status_lines"], 10)),
         ("events_arrived", "events_lines", "events_blocking", "events_heads"),
     ),
-    "doctor_failed": (
-        operator(lambda s, k: s.connection.fetch(SQL["doctor_failed"], 60)),
-        ("stats_pkey",),
-    ),
     "erase_scan_events": (
         operator(lambda s, k: s.connection.fetch(SQL["erase_scan_events"], *_WHOM, 0, 100)),
         ("events_pkey",),
@@ -310,8 +308,6 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "erase_events": (operator(lambda s, k: erase.erase(s, "events", _WHO, _HERE, "[]")), ()),
     "erase_commands": (operator(lambda s, k: erase.erase(s, "commands", _WHO, _HERE, "[]")), ()),
     "workers": (operator(lambda s, k: listing.workers(s, ended=True, limit=50)), ()),
-    "throughput": (operator(lambda s, k: listing.throughput(s, 5)), ()),
-    "completed": (operator(lambda s, k: listing.completed(s)), ()),
 }
 
 
@@ -327,8 +323,6 @@ OPERATOR |= {
     "cancel_events": (run("cancel_events", lambda k: k.of("events big")), ("events_pkey",)),
     "flush_chunks": (run("flush_chunks", "chunked", None, 10), ("events_head",)),
     "list_batches": (run("list_batches", *_ANY, None, 10), ("batches_pkey",)),
-    "list_commands": (run("list_commands", *_ANY, 10, True, True), ("commands_pkey",)),
-    "list_events": (run("list_events", *_ANY, 10, True, True), ("events_pkey",)),
     "list_chunks": (run("list_chunks", "chunked", 10, timedelta(1)), ("events_lines",)),
     "doctor_intakes": (run("doctor_intakes"), ()),
     "doctor_receipts": (

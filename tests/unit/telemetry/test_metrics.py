@@ -1,10 +1,8 @@
-"""Metrics and tally: names, units, bounds, statistics, and the page that must not drift."""
+"""Metrics: names, units, bounds, and the page that must not drift."""
 
 import re
-import timeit
 from datetime import UTC, datetime
 from pathlib import Path
-from time import process_time
 
 import pytest
 from hypothesis import given
@@ -16,14 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from inboxd.daemon.merged import FAMILIES
 from inboxd.telemetry import tally as tally_module
 from inboxd.telemetry.metrics import MAX_LANES, CommandBacklog, EventBacklog, Metrics
-from inboxd.telemetry.tally import OTHER, Statistic, Tally
+from inboxd.telemetry.tally import OTHER, Tally
 
 DOCS = Path(__file__).parents[3] / "docs" / "metrics.md"
 MINUTE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-
-
-def tally_at(moment: datetime = MINUTE) -> Tally:
-    return Tally(clock=lambda: moment.timestamp() + 59)
 
 
 def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
@@ -65,9 +59,9 @@ def test_page_lists_every_metric_with_type_labels_and_meaning(metrics: Metrics) 
 
 def _labels(metrics: Metrics) -> list[tuple[str, tuple[str, ...]]]:
     # Families do not tell their labels until they have samples, so ask the metrics themselves.
-    rooms = (metrics, metrics.webhooks, metrics.relays, metrics.messages)
+    rooms = (metrics, metrics.webhooks, metrics.relays, metrics.messages, metrics.samples)
     own = [each for room in rooms for each in vars(room).values()]
-    known = [*own, *metrics.tally.describe()]
+    known = [*own, *metrics.tally.describe(), *metrics.samples.describe()]
     build = ("inboxd_build_info", ("version", "python"))
     named = [(getattr(m, "_name", getattr(m, "name", "")), m) for m in known]
     return [build, *((name, tuple(m._labelnames)) for name, m in named if name)]
@@ -86,7 +80,7 @@ def test_names_and_help_follow_the_rules(metrics: Metrics) -> None:
 
 
 def test_exposition_is_parsed_again(metrics: Metrics) -> None:
-    metrics.tally.add("command", 'odd "type"\n', "succeeded", 0.2, 1.0, queue="email")
+    metrics.tally.add("command", 'odd "type"\n', "succeeded", 0.2, 1.0, "email")
     text = generate_latest(metrics.registry).decode()
     families = {f.name: f for f in text_string_to_metric_families(text)}
     assert families["inboxd_commands"].samples[0].labels["type"] == 'odd "type"\n'
@@ -95,7 +89,7 @@ def test_exposition_is_parsed_again(metrics: Metrics) -> None:
 def test_counts_and_histograms_of_rows(metrics: Metrics) -> None:
     for duration in (0.002, 0.2, 400.0):
         metrics.tally.add("event", "a.b", "succeeded", duration, 0.5)
-    metrics.tally.add("command", "c.d", "deferred", 0.1, 2.0, queue="email")
+    metrics.tally.add("command", "c.d", "deferred", 0.1, 2.0, "email")
     metrics.tally.fail("event", "a.b", "ValueError")
     sample = metrics.registry.get_sample_value
     assert sample("inboxd_events_total", {"type": "a.b", "outcome": "succeeded"}) == 3
@@ -116,7 +110,7 @@ def test_counts_and_histograms_of_rows(metrics: Metrics) -> None:
 
 @given(st.lists(st.floats(min_value=0, max_value=1000), max_size=50))
 def test_buckets_count_as_observing_each_would(durations: list[float]) -> None:
-    tally, registry = tally_at(), CollectorRegistry()
+    tally, registry = Tally(), CollectorRegistry()
     registry.register(tally)
     for duration in durations:
         tally.add("event", "a", "succeeded", duration, 0.0)
@@ -131,71 +125,9 @@ def test_buckets_count_as_observing_each_would(durations: list[float]) -> None:
         assert (shown or 0) == sum(duration <= bound for duration in durations)
 
 
-def test_statistics_are_drained_once_with_their_minute() -> None:
-    tally = tally_at()
-    for duration in (1.0, 3.0):
-        tally.add("event", "a", "succeeded", duration, 0.0)
-    tally.add("command", "a", "failed", 2.0, 0.0, queue="q")
-    assert tally.drain_statistics() == [
-        Statistic(MINUTE, "event", "a", "completed", 2, 4.0, 3.0),
-        Statistic(MINUTE, "event", "a", "succeeded", 2, 4.0, 3.0),
-        Statistic(MINUTE, "command", "a", "failed", 1, 2.0, 2.0),
-    ]
-    assert tally.drain_statistics() == []
-
-
-def test_queues_of_one_type_share_their_statistic() -> None:
-    tally = tally_at()
-    tally.add("command", "a", "failed", 1.0, 0.0, queue="q")
-    tally.add("command", "a", "failed", 5.0, 0.0, queue="r")
-    assert tally.drain_statistics() == [Statistic(MINUTE, "command", "a", "failed", 2, 6.0, 5.0)]
-
-
-def test_what_is_reprocessed_is_told_apart_and_timed_from_its_creation() -> None:
-    tally, registry = tally_at(), CollectorRegistry()
-    registry.register(tally)
-    tally.declare("command", "a", "q")
-    again = {"kind": "command", "type": "a", "after": "replay", "outcome": "succeeded"}
-    assert value(registry, "inboxd_reprocessed_total", **again) == 0, "it is shown from 0 on"
-    tally.add("command", "a", "succeeded", 1.0, 0.0, "q", 9.0)
-    tally.add("command", "a", "succeeded", 2.0, 0.0, "q", 98.0, "replay")
-    tally.add("command", "a", "failed", 4.0, 0.0, "q", 500.0, "retry")
-    assert tally.drain_statistics() == [
-        Statistic(MINUTE, "command", "a", "completed", 2, 110.0, 100.0),
-        Statistic(MINUTE, "command", "a", "succeeded", 2, 3.0, 2.0),
-        Statistic(MINUTE, "command", "a", "succeeded after replay", 1, 0.0, 0.0),
-        Statistic(MINUTE, "command", "a", "failed", 1, 4.0, 4.0),
-        Statistic(MINUTE, "command", "a", "failed after retry", 1, 0.0, 0.0),
-    ]
-    assert value(registry, "inboxd_reprocessed_total", **again) == 1
-    assert value(registry, "inboxd_reprocessed_total", **again | {"after": "retry"}) == 0
-    lane = {"kind": "command", "queue": "q", "type": "a"}
-    name = "inboxd_completion_duration_seconds"
-    assert value(registry, f"{name}_sum", **lane) == 110
-    assert value(registry, f"{name}_bucket", **lane, le="10.0") == 1
-    assert value(registry, f"{name}_bucket", **lane, le="300.0") == 2
-
-
-def test_statistics_that_could_not_be_written_come_again() -> None:
-    tally = tally_at()
-    tally.add("event", "a", "failed", 1.0, 0.0)
-    rows = tally.drain_statistics()
-    tally.add("event", "a", "failed", 5.0, 0.0)
-    tally.restore_statistics(rows)
-    assert tally.drain_statistics() == [Statistic(MINUTE, "event", "a", "failed", 2, 6.0, 5.0)]
-
-
-def test_statistics_nobody_drains_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tally_module, "MAX_STATISTICS", 3)
-    tally = tally_at()
-    for number in range(5):
-        tally.add("event", f"t{number}", "failed", 1.0, 0.0)
-    assert [row.type for row in tally.drain_statistics()] == ["t2", "t3", "t4"]
-
-
 def test_types_that_producers_invent_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tally_module, "MAX_SERIES", 3)
-    tally, registry = tally_at(), CollectorRegistry()
+    tally, registry = Tally(), CollectorRegistry()
     registry.register(tally)
     for number in range(10):
         tally.add("event", f"t{number}", "failed", 0.0, 0.0)
@@ -204,14 +136,6 @@ def test_types_that_producers_invent_are_bounded(monkeypatch: pytest.MonkeyPatch
     assert registry.get_sample_value("inboxd_events_total", labels) == 7
     labels = {"kind": "event", "type": OTHER, "error": OTHER}
     assert registry.get_sample_value("inboxd_failures_total", labels) == 7
-
-
-def test_pages_nobody_folds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tally_module, "MAX_UNFOLDED", 4)
-    tally = tally_at()
-    for _ in range(9):
-        tally.add("event", "a", "succeeded", 1.0, 0.0)
-    assert tally._unfolded == 1
 
 
 def test_the_backlog_is_replaced_and_bounded(metrics: Metrics) -> None:
@@ -283,17 +207,3 @@ def test_blocked_keys_are_replaced(metrics: Metrics) -> None:
 def test_build_info_names_the_version(metrics: Metrics) -> None:
     assert 'inboxd_build_info{python="3.' in generate_latest(metrics.registry).decode()
     assert 'version="1.2.3"' in generate_latest(metrics.registry).decode()
-
-
-def test_counting_a_row_costs_far_less_than_a_microsecond() -> None:
-    tally, rows = Tally(), 20_000
-
-    def page() -> None:
-        for _ in range(1000):
-            tally.add("event", "a.b", "succeeded", 0.001, 0.01)
-        tally.fold()
-
-    # Processor time: other processes may keep the machine busy.
-    timer = timeit.Timer(page, timer=process_time)
-    best = min(timer.repeat(number=rows // 1000, repeat=5)) / rows
-    assert best < 1e-6

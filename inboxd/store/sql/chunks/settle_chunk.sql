@@ -2,7 +2,7 @@
 -- left the line before. The bucket, which the caller has, is the fence.
 -- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last position, $5 double precision
 --             seconds that each event took, $6 uuid worker
--- returns: type, rows
+-- returns: type, tenant, rows
 -- locks: the rows
 WITH gone AS (
     DELETE FROM {schema}.events e
@@ -16,4 +16,4 @@ WITH gone AS (
            'succeeded', attempts + 1, clock_timestamp(), clock_timestamp(), make_interval(secs => $5), $6::uuid
       FROM gone
 )
-SELECT type, count(*)::integer AS rows FROM gone GROUP BY type
+SELECT type, {schema}.beginning(tenant) AS tenant, count(*)::integer AS rows FROM gone GROUP BY 1, 2

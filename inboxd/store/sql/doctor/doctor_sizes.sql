@@ -6,7 +6,7 @@
 WITH RECURSIVE part(root, oid) AS (
     SELECT c.oid, c.oid FROM pg_class c
      WHERE c.relnamespace = to_regnamespace('{schema}') AND NOT c.relispartition
-       AND (c.relkind = 'p' OR c.relname IN ('dedup', 'duplicates', 'stats'))
+       AND (c.relkind = 'p' OR c.relname IN ('dedup', 'duplicates', 'stats_minutes', 'stats_hours', 'stats_tenant_hours'))
     UNION ALL
     SELECT part.root, i.inhrelid FROM part JOIN pg_inherits i ON i.inhparent = part.oid
 ), relation AS MATERIALIZED (

@@ -1,7 +1,7 @@
 -- Take what was noted of events that were sent again, oldest first.
 -- parameters: $1 integer rows
--- returns: topic, source, key, type, event_id, first_event, conflict, minute (of the sending, UTC)
+-- returns: topic, source, key, type, event_id, first_event, conflict, ago (seconds since the sending)
 -- locks: the rows; rows that another worker takes are skipped
 DELETE FROM {schema}.duplicates
  WHERE id = ANY (ARRAY(SELECT id FROM {schema}.duplicates ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))
-RETURNING topic, source, key, type, event_id, first_event, conflict, date_trunc('minute', at) AS minute
+RETURNING topic, source, key, type, event_id, first_event, conflict, extract(epoch FROM statement_timestamp() - at)::double precision AS ago

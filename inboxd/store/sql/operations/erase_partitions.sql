@@ -1,7 +1,7 @@
 -- The partitions of a history, the oldest first, with their present size.
 -- parameters: $1 text the history's name
--- returns: lower and upper (bounds of finished_at), pages
+-- returns: part, lower and upper (bounds of finished_at), pages
 -- locks: briefly, as every reader
-SELECT low AS lower, high AS upper, pg_relation_size(oid) / current_setting('block_size')::bigint AS pages
+SELECT part, low AS lower, high AS upper, pg_relation_size(oid) / current_setting('block_size')::bigint AS pages
   FROM {schema}.partitions
  WHERE parent = $1::text AND low IS NOT NULL AND high IS NOT NULL ORDER BY low

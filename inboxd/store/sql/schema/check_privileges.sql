@@ -10,6 +10,10 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('commands', 'SELECT INSERT DELETE'), ('commands_history', 'SELECT INSERT'),
     ('bodies', 'SELECT INSERT'), ('workers', 'SELECT INSERT UPDATE DELETE'),
     ('declared_types', 'SELECT INSERT UPDATE DELETE'), ('stats', 'SELECT INSERT UPDATE DELETE'),
+    ('stats_written', 'SELECT INSERT UPDATE DELETE'), ('stats_series', 'SELECT INSERT UPDATE DELETE'),
+    ('stats_minutes', 'SELECT INSERT UPDATE DELETE'), ('stats_hours', 'SELECT INSERT UPDATE DELETE'),
+    ('stats_days', 'SELECT INSERT UPDATE DELETE'), ('stats_tenants', 'SELECT INSERT UPDATE DELETE'),
+    ('stats_tenant_hours', 'SELECT INSERT UPDATE DELETE'), ('stats_tenant_days', 'SELECT INSERT UPDATE DELETE'),
     ('batches', 'SELECT INSERT UPDATE DELETE'), ('batch_progress', 'SELECT INSERT UPDATE DELETE'),
     ('dependencies', 'SELECT INSERT UPDATE DELETE'), ('steps', 'SELECT INSERT UPDATE DELETE'),
     ('replays', 'SELECT INSERT UPDATE DELETE'), ('story', 'SELECT'),
@@ -20,12 +24,16 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('controls', 'SELECT INSERT UPDATE DELETE'), ('schedules', 'SELECT INSERT UPDATE DELETE'),
     ('limits', 'SELECT INSERT UPDATE DELETE'), ('leases', 'SELECT INSERT UPDATE'),
     ('retired', 'SELECT INSERT UPDATE DELETE'), ('trimmed', 'SELECT INSERT UPDATE DELETE'),
+    ('census', 'SELECT INSERT UPDATE DELETE'), ('census_types', 'SELECT INSERT UPDATE DELETE'),
+    ('census_tenants', 'SELECT INSERT UPDATE DELETE'),
     ('partitions', 'SELECT'), ('relay_leases', 'SELECT INSERT UPDATE DELETE'),
     ('topics', 'SELECT INSERT UPDATE DELETE'), ('subscriptions', 'SELECT INSERT UPDATE DELETE'),
     ('intakes', 'SELECT INSERT UPDATE DELETE'), ('receivers', 'SELECT INSERT UPDATE DELETE'),
     ('receipts', 'SELECT'), ('kept_receipts', 'SELECT'), ('held_receipts', 'SELECT'), ('held_sources', 'SELECT'),
     ('every_partition', 'SELECT'),
-    ('stream_positions', 'SELECT INSERT UPDATE DELETE'), ('message_readers', 'SELECT INSERT UPDATE DELETE')
+    ('stream_positions', 'SELECT INSERT UPDATE DELETE'), ('message_readers', 'SELECT INSERT UPDATE DELETE'),
+    ('samples', 'SELECT INSERT UPDATE DELETE'), ('newest_sample', 'SELECT INSERT UPDATE DELETE'),
+    ('sampled_lanes', 'SELECT INSERT UPDATE DELETE')
 ), changed(object, columns) AS (VALUES  -- what became of a row; what it says is not the daemon's to change
     ('events', 'mode, status, attempts, crashes, run_at, errors, fingerprint, updated_at, position, head'),
     ('commands', 'priority, status, attempts, crashes, fence, run_at, deadline, worker_id, started_at, line_at, '

@@ -2,8 +2,8 @@
 -- what a lane of ten thousand costs. Lanes, failed types and what waits are found by loose index scans, and counted
 -- from their first row on, the due ones first: what is dead before it, under a held snapshot, is passed once. Running
 -- rows and suspects (crashes > 0) are few, and have an index of their own.
--- parameters: $1 integer limit of each count, $2 boolean: dead letters by queue too, which reads each of them
--- returns: queue, type, priority (text; each empty where rows are not counted by it), state (pending; suspect; in_line:
+-- parameters: $1 integer limit of each count, $2 integer limit of the dead letters of each type: each of them is read, for its queue
+-- returns: queue, type, priority (text; empty where rows are not counted by it), state (pending; suspect; in_line:
 --          in the line of an ordering key; again: it holds its line and waits to run again; unmet: it waits for
 --          other rows; running; failed), rows, due, oldest (seconds that the oldest due row has waited; null: none is
 --          due), paused (what is due), breaker (that they need and that is open; null: none)
@@ -111,15 +111,8 @@ WITH RECURSIVE lane(queue, type, priority, run_at, id) AS (
       FROM failed
      CROSS JOIN LATERAL (
          SELECT c.queue FROM {schema}.commands c
-          WHERE $2::boolean AND c.status = 'failed' AND c.type = failed.type LIMIT $1) few
+          WHERE c.status = 'failed' AND c.type = failed.type LIMIT $2) few
      GROUP BY few.queue, failed.type
-    UNION ALL
-    SELECT '', failed.type, '', 'failed', count(*), 0, NULL
-      FROM failed
-     CROSS JOIN LATERAL (
-         SELECT FROM {schema}.commands c
-          WHERE NOT $2::boolean AND c.status = 'failed' AND c.type = failed.type LIMIT $1) few
-     GROUP BY failed.type
 )
 SELECT queue, type, priority, state, rows, due,
        CASE WHEN run_at <= now() THEN extract(epoch FROM clock_timestamp() - run_at)::double precision END AS oldest,

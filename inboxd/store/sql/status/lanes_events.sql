@@ -1,6 +1,6 @@
 -- What is unsettled of the events outside lines, lane by lane, counted no further than a limit: as lanes_commands.sql.
--- parameters: $1 integer limit of each count, $2 boolean: dead letters by topic too, which reads each of them
--- returns: topic (empty where rows are not counted by it), type, state (pending; kept: pending, and no living worker
+-- parameters: $1 integer limit of each count, $2 integer limit of the dead letters of each type: each of them is read, for its topic
+-- returns: topic, type, state (pending; kept: pending, and no living worker
 --          handles it; failed), rows, due, oldest (seconds that the oldest due row has waited; null: none is due),
 --          paused (what is due), breaker (that they need and that is open; null: none)
 -- locks: nothing
@@ -39,15 +39,8 @@ WITH RECURSIVE lane(topic, type, run_at, id) AS (
       FROM failed
      CROSS JOIN LATERAL (
          SELECT e.topic FROM {schema}.events e
-          WHERE $2::boolean AND e.status = 'failed' AND e.type = failed.type LIMIT $1) few
+          WHERE e.status = 'failed' AND e.type = failed.type LIMIT $2) few
      GROUP BY few.topic, failed.type
-    UNION ALL
-    SELECT '', failed.type, 'failed', count(*), 0, NULL
-      FROM failed
-     CROSS JOIN LATERAL (
-         SELECT FROM {schema}.events e
-          WHERE NOT $2::boolean AND e.status = 'failed' AND e.type = failed.type LIMIT $1) few
-     GROUP BY failed.type
 )
 SELECT topic, type, state, rows, due,
        CASE WHEN run_at <= now() THEN extract(epoch FROM clock_timestamp() - run_at)::double precision END AS oldest,

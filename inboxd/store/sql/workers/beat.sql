@@ -1,13 +1,15 @@
 -- Renew the lease: raise this worker's heartbeat number, and return what is new. A row with a worker is
 -- running (a constraint says so); saying it again would invite the planner to the index of running
 -- rows, which under a held snapshot has a dead entry of each command that this worker ever claimed.
--- parameters: $1 uuid worker, $2 integer in flight, $3 text state (running, draining)
+-- parameters: $1 uuid worker, $2 integer in flight, $3 integer of them events,
+--             $4 text state (running, draining)
 -- returns: one row, or none when this worker was declared dead: peers (other live workers), uniform
 --          (they all declare what this one does), last_death (newest death, null: none),
 --          cancelled (bigint[]: its running commands whose cancellation was requested)
 -- locks: the worker's row
 UPDATE {schema}.workers me
-   SET heartbeat = me.heartbeat + 1, beat_at = clock_timestamp(), in_flight = $2, state = $3
+   SET heartbeat = me.heartbeat + 1, beat_at = clock_timestamp(), in_flight = $2, events_in_flight = $3,
+       state = $4
  WHERE me.id = $1::uuid AND me.state IN ('running', 'draining')
 RETURNING (SELECT count(*) FROM {schema}.workers w
             WHERE w.state = 'running' AND w.id <> me.id)::integer AS peers,

@@ -2,5 +2,5 @@
 -- parameters: $1 uuid worker
 -- returns: nothing
 -- locks: the worker's row
-UPDATE {schema}.workers SET state = 'stopped', ended_at = clock_timestamp(), in_flight = 0
+UPDATE {schema}.workers SET state = 'stopped', ended_at = clock_timestamp(), in_flight = 0, events_in_flight = 0
  WHERE id = $1::uuid AND state IN ('running', 'draining')

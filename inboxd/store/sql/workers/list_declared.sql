@@ -15,5 +15,6 @@ SELECT 'schedule', s.name,
         || jsonb_build_object('undeclared', s.undeclared_at IS NOT NULL))::text
   FROM {schema}.schedules s
 UNION ALL
-SELECT d.kind || ' type', d.type, jsonb_build_object('queue', d.queue, 'retry', d.retry)::text
+SELECT d.kind || ' type', d.type, jsonb_build_object('queue', d.queue, 'retry', d.retry, 'title', d.title,
+                                                          'description', d.description)::text
   FROM {schema}.declared_types d

@@ -1,0 +1,36 @@
+"""Titles and descriptions: what types and schedules are called, and what for, in people's words.
+
+Promises: a text that is declared is one line, of a bounded length, without control characters; so
+is one that is taken from a docstring. Known limit: what has no title gets one from its name where
+it is shown (`inboxd.model.wording.title_from`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal
+
+from inboxd.errors import UsageError
+from inboxd.model.wording import one_line
+
+_LONGEST = {"title": 80, "description": 300}
+
+
+def check_label(what: Literal["title", "description"], text: object) -> None:
+    """Raise UsageError for a title or a description that cannot be shown in one line."""
+    if text is None:
+        return
+    longest = _LONGEST[what]
+    if not isinstance(text, str) or not text.strip() or not text.isprintable():
+        raise UsageError(f"{what}=: give one line of text, without control characters.")
+    if len(text) > longest:
+        raise UsageError(f"{what}=: at most {longest} characters, not {len(text)}.")
+
+
+def described(given: str | None, func: Callable[..., Any]) -> str | None:
+    """The description that was given, or else the first line of the docstring."""
+    if given is not None:
+        return given
+    first = (inspect.getdoc(func) or "").strip().partition("\n")[0]
+    return one_line(first, _LONGEST["description"]) or None

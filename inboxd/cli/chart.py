@@ -1,0 +1,225 @@
+"""`inboxd chart`: one measure over time, drawn in the terminal or into a file.
+
+Promises: the same points in both; the plot fits into 80 columns and needs no colour; without data
+it says so. Known limit: files are drawn by matplotlib, the extra `chart`.
+*See:* `operations/charts.py`, which says what can be drawn; `cli/plots.py`, `cli/chart_files.py`.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from inboxd.cli import columns, plots
+from inboxd.cli.completion import declared
+from inboxd.cli.options import Looking
+from inboxd.cli.output import on_terminal, show, terminal_width
+from inboxd.errors import UsageError
+from inboxd.model.measures import Measure, Rank
+from inboxd.model.moments import read_back
+from inboxd.model.wording import plural, short_number
+from inboxd.model.wording import span as span_of_time
+
+if TYPE_CHECKING:
+    from inboxd.operations.charts import Chart, Drawn
+    from inboxd.operations.spans import Span
+
+_HEIGHT = 12
+_WIDEST = 120
+_IN_A_PIPE = 80
+# Beside the columns of a plot: its scale.
+_SCALE = 10
+_FORMATS = (".svg", ".png")
+
+
+def chart(
+    of: Annotated[
+        Literal["events", "commands"],
+        typer.Argument(
+            metavar="KIND", help="Of which rows: events or commands.", show_default=False
+        ),
+    ],
+    measure: Annotated[
+        Measure,
+        typer.Argument(
+            metavar="MEASURE",
+            help="Rows that succeeded, failed, retried; percentiles of run-time, wait-time, "
+            "completion-time; arrivals; backlog, dead-letters, and the age of the oldest due row.",
+        ),
+    ] = "succeeded",
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Since when: 2h, 7d, or a time in ISO 8601.")
+    ] = "1d",
+    type: Annotated[
+        str | None,
+        typer.Option("--type", metavar="TYPE", help="Only this type.", show_default=False),
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            help="Only events of this topic.",
+            show_default=False,
+            autocompletion=declared("topic"),
+        ),
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            metavar="QUEUE",
+            help="Only commands of this queue.",
+            show_default=False,
+            autocompletion=declared("queue"),
+        ),
+    ] = None,
+    percentile: Annotated[
+        Rank, typer.Option(metavar="p50|p95|p99", help="Of what takes time.")
+    ] = "p95",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw into this file, .svg or .png, instead of the terminal: pip install "
+            "'inboxd[chart]'.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    given: Looking,
+) -> None:
+    """Draw a chart: what was done, how long it took, what arrived, what waits."""
+    from inboxd.operations import charts
+
+    draw = None if output is None else _drawing(output)
+    wrong, lane = (queue, topic) if of == "events" else (topic, queue)
+    if wrong is not None:
+        raise UsageError("events are in a --topic, commands in a --queue.")
+    drawn = charts.Drawn(
+        kind="event" if of == "events" else "command",
+        measure=measure,
+        type=type,
+        lane=lane,
+        rank=percentile,
+    )
+    back, most = read_back(since), _most_points(given, output)
+    found = given.ask(lambda session: charts.chart(session, drawn, back, most))
+    document = _document(found)
+    if output is None or draw is None:
+        given.print(document, ["\n".join(_lines(found))])
+    else:
+        draw(found, _title(found), output)
+        given.tell(document | {"file": str(output)}, f"Drawn into {output}")
+
+
+def _drawing(file: Path) -> "Callable[[Chart, str, Path], None]":
+    """What draws into such a file. Raises UsageError if nothing does."""
+    if file.suffix not in _FORMATS:
+        raise UsageError(f"{file} is not a valid file for a chart: its name ends in .svg or .png.")
+    try:
+        from inboxd.cli.chart_files import draw
+    except ModuleNotFoundError:
+        raise UsageError(
+            "charts are drawn into files by matplotlib, which is not installed: "
+            "pip install 'inboxd[chart]'."
+        ) from None
+    return draw
+
+
+def _most_points(given: Looking, output: Path | None) -> int:
+    """How many there is room for."""
+    from inboxd.operations.spans import MOST_STEPS
+
+    if given.json or output is not None:
+        return MOST_STEPS
+    return max(10, _width() - _SCALE)
+
+
+def _width() -> int:
+    return min(_WIDEST, terminal_width()) if on_terminal() else _IN_A_PIPE
+
+
+def _title(chart: "Chart") -> str:
+    """What is drawn, in one line."""
+    of = chart.of
+    what = of.measure.replace("-", " ")
+    told = f"{of.kind.capitalize()}s: {what}"
+    if of.unit == "rows" and of.adds_up:
+        told += f" {_each(chart.span)}"
+    elif of.unit == "seconds" and of.measure != "oldest":
+        told += f", {of.rank}"
+    if of.lane is not None:
+        told += f", {'topic' if of.kind == 'event' else 'queue'} {of.lane}"
+    if of.type is not None:
+        own = columns.own_title(of.type, chart.title)
+        told += f", {of.type}" + (f" ({own})" if own else "")
+    return told
+
+
+def _each(span: "Span") -> str:
+    unit = span.resolution.removesuffix("s")
+    return f"a {unit}" if span.units == 1 else f"in {plural(span.units, unit)}"
+
+
+def _document(chart: "Chart") -> dict[str, Any]:
+    of, span = chart.of, chart.span
+    return {
+        "of": f"{of.kind}s",
+        "measure": of.measure,
+        "percentile": of.rank if of.unit == "seconds" and of.measure != "oldest" else None,
+        "type": of.type,
+        "lane": of.lane,
+        "title": chart.title,
+        "unit": of.unit,
+        "since": span.since,
+        "until": span.until,
+        "resolution": span.resolution,
+        "step": span.step,
+        "points": [
+            {"at": at, "value": value} for at, value in zip(span.begins, chart.points, strict=True)
+        ],
+    }
+
+
+def _lines(chart: "Chart") -> Iterator[str]:
+    yield _title(chart)
+    if not chart.known:
+        yield f"no data since {show(chart.span.since)}"
+        return
+    label = value_label(chart.of)
+    yield from plots.plot(
+        chart.points,
+        chart.span.begins,
+        width=_width(),
+        height=_HEIGHT,
+        label=label,
+        time=time_of_day(chart.span),
+    )
+    whole = f", in all {sum(chart.known):,.0f}" if chart.of.adds_up else ""
+    most = max(chart.known)
+    yield f"≈ most {f'{most:,.0f}' if chart.of.unit == 'rows' else label(most)}{whole}"
+    yield local_times(chart.span)
+
+
+def value_label(of: "Drawn") -> Callable[[float], str]:
+    """How values are written beside a chart."""
+    return short_number if of.unit == "rows" else span_of_time
+
+
+def time_of_day(span: "Span") -> Callable[[datetime], str]:
+    """How times are written below a chart: in the local zone, but days, which are those of UTC."""
+    if span.resolution == "days":
+        return lambda at: at.astimezone(UTC).strftime("%Y-%m-%d")
+    return lambda at: at.astimezone().strftime("%m-%d %H:%M")
+
+
+def local_times(span: "Span") -> str:
+    """From when until when it goes, with the zone."""
+    return f"from {show(span.since)} to {show(span.until)}, by {_by(span)}"
+
+
+def _by(span: "Span") -> str:
+    of_utc = " of UTC" if span.resolution == "days" else ""
+    unit = span.resolution.removesuffix("s")
+    return f"the {unit}{of_utc}" if span.units == 1 else f"{plural(span.units, unit)}{of_utc}"

@@ -1,0 +1,188 @@
+"""`inboxd status --since`: what was done in a span of time; and what the last hour says elsewhere.
+
+Promises: at most so many lines, the rest as one; numbers of statistics are marked `≈`, with how old
+they are and what may be missing.
+*See:* `operations/figures.py`, which says what they are made of.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from inboxd.cli import columns, plots
+from inboxd.cli.options import Looking
+from inboxd.cli.output import Fields, Table, TableColumn
+from inboxd.model.moments import read_back
+from inboxd.model.wording import plural, short_number, span
+
+if TYPE_CHECKING:
+    from inboxd.operations.figures import Part, Summary
+    from inboxd.operations.spans import Span
+    from inboxd.store.session import Session
+
+_TREND = 16
+_MOST_TYPES = 20
+_TIMES = (
+    ("run", "run", f"time of handlers, {columns.WITHIN}"),
+    ("wait", "wait", "from when it was due to its claim"),
+    ("done", "completion", "from creation to success"),
+)
+_LANES = {"event": "topic", "command": "queue"}
+
+
+def print_since(since: str, limit: int, given: Looking) -> None:
+    """What was done since then, by type and by lane."""
+    from inboxd.operations.figures import summaries
+    from inboxd.operations.spans import span_to_now
+
+    back = read_back(since)
+
+    async def look(session: "Session") -> "tuple[Span, list[Summary]]":
+        span = await span_to_now(session, back)
+        return span, await summaries(session, span, limit)
+
+    covered, found = given.ask(look)
+    given.print(_document(covered, found), list(_parts(covered, found)))
+
+
+# ----------------------------------------------------------------------------------------- as JSON
+
+
+def _document(covered: "Span", found: "Sequence[Summary]") -> dict[str, Any]:
+    from inboxd.operations.figures import AGE, part_document
+
+    return {
+        "since": covered.since,
+        "until": covered.until,
+        "resolution": covered.resolution,
+        "step": covered.step,
+        "exactness": "about",
+        "age": AGE,
+        **{
+            f"{each.kind}s": {
+                "arrived": asdict(each.arrived),
+                "ended": each.ended,
+                **part_document(each.whole),
+                "types": [{"type": part.name, **part_document(part)} for part in each.types],
+                f"{_LANES[each.kind]}s": [
+                    {_LANES[each.kind]: part.name, **part_document(part)} for part in each.lanes
+                ],
+            }
+            for each in found
+        },
+    }
+
+
+# ---------------------------------------------------------------------------------------- as tables
+
+
+def _parts(covered: "Span", found: "Sequence[Summary]") -> Iterator[Fields | Table]:
+    from inboxd.operations.figures import AGE
+
+    told: dict[str, object] = {
+        "since": covered.since,
+        "until": covered.until,
+        "steps": f"{len(covered.begins)}, by {covered.resolution} of UTC",
+        "how exact": f"≈ by statistics, at most {span(AGE.total_seconds())} old;\n"
+        "of a worker that was killed its last seconds may be missing",
+    }
+    for each in found:
+        told[f"{each.kind}s"] = _whole(each)
+    yield Fields(told, "What was done")
+    for each in found:
+        for what, parts in (("type", each.types), (_LANES[each.kind], each.lanes)):
+            if parts:
+                title = f"{each.kind.capitalize()}s by {what}"
+                yield columns.table(_columns(what), parts, title)
+
+
+def _whole(summary: "Summary") -> str:
+    done, arrived = summary.whole.throughput, summary.arrived
+    told = f"≈ {done.succeeded:,} succeeded ({_rate(done.rate)}), {done.failed:,} failed, "
+    told += f"{done.retried:,} retried"
+    if arrived.seconds:
+        rate, sampled = _rate(arrived.rows / arrived.seconds), span(arrived.seconds)
+        told += f"\n≈ {arrived.rows:,} arrived ({rate}, in {sampled} of samples)"
+    return told
+
+
+def _rate(a_second: float) -> str:
+    """In a unit in which it is a number."""
+    if not a_second:
+        return "0/s"
+    units = (("s", 1), ("min", 60), ("h", 3600))
+    unit, seconds = next((each for each in units if a_second * each[1] >= 1), ("day", 86_400))
+    return f"{short_number(a_second * seconds)}/{unit}"
+
+
+def percent(share: float | None) -> str:
+    """A share: "97.3 %"; 100 % is all of them, and 0 % none."""
+    if share is None:
+        return ""
+    shown = min(max(round(100 * share, 1), 0.1), 99.9) if 0 < share < 1 else 100 * share
+    return f"{shown:.1f} %".replace(".0 ", " ")
+
+
+def _name(part: "Part") -> str:
+    return f"({plural(part.others, 'other')})" if part.name is None else part.name or "(unknown)"
+
+
+def _title(part: "Part") -> str | None:
+    return columns.own_title(part.name or "", part.title)
+
+
+def _of(name: str) -> "Callable[[Part], object]":
+    return lambda part: getattr(part.throughput, name)
+
+
+def _took(what: str, rank: str) -> "Callable[[Part], object]":
+    return lambda part: getattr(getattr(part.throughput, what), rank)
+
+
+def _again(part: "Part") -> str:
+    """What followed a retry or a replay, and the share of it that succeeded in the end."""
+    done = part.throughput
+    return f"{done.reprocessed} ({percent(done.success_again) or '-'})" if done.reprocessed else ""
+
+
+def _columns(what: str) -> columns.Columns:
+    # What goes first where there is no room stands last.
+    ranks = [
+        TableColumn(
+            f"{title} {rank}",
+            _took(name, rank),
+            kind="span",
+            extra=(title, rank) != ("run", "p95"),
+            legend=legend if rank == "p95" else "",
+        )
+        for rank in ("p95", "p50", "p99")
+        for title, name, legend in _TIMES
+    ]
+    return (
+        TableColumn(what, _name, cut="left"),
+        TableColumn("title", _title, cut="right", extra=True),
+        *(TableColumn(name, _of(name), kind="number") for name in ("succeeded", "failed")),
+        TableColumn("retried", _of("retried"), kind="number"),
+        TableColumn("success", lambda part: percent(part.throughput.success), kind="number"),
+        TableColumn("rate", lambda part: _rate(part.throughput.rate), kind="number", extra=True),
+        TableColumn(
+            "again",
+            _again,
+            kind="number",
+            extra=True,
+            legend="executions after a retry or a replay; of those that ended, the successes",
+        ),
+        *ranks,
+        TableColumn("trend", lambda part: plots.sparkline(part.trend, _TREND)),
+    )
+
+
+# ------------------------------------------------------------------------- beside what is elsewhere
+
+
+def hour_tables(parts: "Sequence[Part]") -> list[Table]:
+    """The same as a table, where anything was done."""
+    shown = parts[:_MOST_TYPES]
+    left = len(parts) - len(shown)
+    title = "Done in the last hour (≈)" + (f"; {plural(left, 'type')} left out" if left else "")
+    return [columns.table(_columns("type")[:-1], shown, title)] if parts else []

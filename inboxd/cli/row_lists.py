@@ -1,0 +1,179 @@
+"""`inboxd events list`, `inboxd commands list`: rows by any filter, and how far was looked.
+
+Promises: a list ends, however rare what it looks for: it tells how far it looked, and `next` leads
+on from there.
+*See:* `operations/finding.py`, after it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inboxd.cli import actions, columns
+from inboxd.cli.groups import CommandGroup, Options
+from inboxd.cli.options import (
+    Looking,
+    Paging,
+    Statuses,
+    examples,
+    named_in,
+)
+from inboxd.cli.output import TableColumn, remark, show
+from inboxd.model.lifecycle import Status
+from inboxd.model.wording import plural
+
+if TYPE_CHECKING:
+    from inboxd.operations import Found
+    from inboxd.settings import Settings
+    from inboxd.store.finding import Filter
+    from inboxd.store.session import Session
+    from inboxd.store.wakeups import HotTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Where(Options):
+    """What lists alone are filtered by."""
+
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Only what was settled before then; of what is not settled, what was created.",
+        ),
+    ] = None
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="What --since and --until are times of: `created`, which is the default; `ended`, "
+            "settled or a dead letter; `failed`, an attempt; `done`, either; or `waiting`, there "
+            "and not ended.",
+        ),
+    ] = None
+    error: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Only where the newest error contains this."),
+    ] = None
+    entity: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE[:ID]", help="Only of this entity, or of entities of this type."),
+    ] = None
+    payload: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD=VALUE",
+            help="Only where the payload has this (order_id=17, customer.id=17), or contains this "
+            "JSON object.",
+        ),
+    ] = None
+    look: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Look at N rows before the list ends and says how far it came; else at some ten "
+            "thousand, which is quick.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WhereOfEvents(_Where):
+    """And of events besides."""
+
+    commands: Annotated[
+        list[Status] | None,
+        typer.Option(
+            metavar="STATUS",
+            help="Only events that enqueued a command which has this status now; may be given "
+            "several times.",
+        ),
+    ] = None
+
+
+def add_list(app: CommandGroup, table: "HotTable") -> None:
+    """Add the list to a table's group of commands."""
+    events = table == "events"
+    lines = (
+        "--status failed --since 1d",
+        "--type order.created --since 2h --json" if events else "--queue email --limit 100",
+        "--payload order_id=17 --look 1000000",
+        *(("--commands failed",) if events else ()),
+    )
+
+    @app.command(
+        "list",
+        options={
+            "wanted": actions.row_filter(table),
+            "where": _WhereOfEvents if events else _Where,
+        },
+        help=f"List {table}, newest first; payloads are not shown.",
+        epilog=examples(*(f"inboxd {table} list {line}" for line in lines)),
+    )
+    def _list(
+        *, wanted: Any, status: Statuses = None, where: Any, page: Paging, given: Looking
+    ) -> None:
+        from inboxd import operations
+
+        texts = {**asdict(wanted), **asdict(where)}
+        look, commands = texts.pop("look"), texts.pop("commands", None)
+        filter_ = operations.read_filter(texts, statuses=status or (), commands=commands or ())
+        _print(table, filter_, look, page, given)
+
+
+def _print(
+    table: "HotTable", wanted: "Filter", look: int | None, page: Paging, given: Looking
+) -> None:
+    found, doubts = given.ask(
+        lambda session: _find(session, given.settings, table, wanted, look, page)
+    )
+    lane = TableColumn("topic" if table == "events" else "queue", cut="left")
+    tenant = TableColumn("tenant", _tenant, cut="right", extra=True)
+    shown = ("id", "type", lane, "status", "attempts", tenant, "created", "took", "error")
+    given.print(
+        found.document(table), [columns.table(shown, found.rows)], _how_far(found, page.limit)
+    )
+    for doubt in doubts:
+        remark(doubt)
+
+
+def _how_far(found: "Found", limit: int) -> Sequence[str]:
+    """What is said of a list that ended before its page was full."""
+    if found.next is None or len(found.rows) == limit:
+        return ()
+    back = "" if found.looked_back_to is None else f" back to {show(found.looked_back_to)}"
+    rows = plural(found.looked, "row")
+    return (f"Looked{back} ({rows}): {len(found.rows)} found; --look N looks further.",)
+
+
+async def _find(
+    session: "Session",
+    settings: "Settings",
+    table: "HotTable",
+    wanted: "Filter",
+    look: int | None,
+    page: Paging,
+) -> "tuple[Found, list[str]]":
+    """A page of a list; and remarks on names that nobody declared, where no row was found."""
+    from inboxd import operations
+
+    where: Any = {"below": page.after, "limit": page.limit}
+    if look is None:
+        found = await operations.find(session, table, wanted, **where)
+    else:
+        found = await operations.search(session, table, wanted, **where, look=look)
+    tenants = operations.Tenants(settings.tenants)
+    await operations.label_rows(session, table, found.rows, tenants)
+    told = [
+        await operations.unknown(session, kind, name, also=named_in(settings, kind))
+        for kind, name in (() if found.rows else operations.names_of(table, wanted))
+    ]
+    return found, [each for each in (*told, tenants.trouble) if each]
+
+
+def _tenant(row: dict[str, Any]) -> str | None:
+    """By name, where it has one."""
+    name: str | None = row.get("tenant_name") or row["tenant"]
+    return name

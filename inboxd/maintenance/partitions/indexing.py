@@ -1,0 +1,46 @@
+"""Makes the indexes of days that are over, by which lists find rare rows in them at once.
+
+Owns when they are made: an hour after their day, one after the other, the newest day first, with a
+rest after each as long as it took. Promises: no settlement waits for one; a partition that somebody
+writes to is left for the next time.
+*See:* `operations/finding.py`, which looks for them.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from inboxd.errors import PartitionBusy
+from inboxd.maintenance.partitions.retention import PATIENT
+from inboxd.settings import Settings
+from inboxd.store import partitions
+from inboxd.store.connections import connect
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+# Seconds after which the rest is left for the next run.
+_LONG = 60.0
+
+
+async def make_indexes(
+    settings: Settings, sql: Statements, leads: Callable[[], Awaitable[bool]]
+) -> None:
+    """Make indexes for a while, if the settings want any; `leads`: whether this worker leads."""
+    if not settings.history.indexes:
+        return
+    connection = await connect(settings.database, "indexing", plans=PATIENT)
+    try:
+        began = anyio.current_time()
+        for part, what in await partitions.missing_indexes(connection, sql):
+            if anyio.current_time() - began > _LONG or not await leads():
+                return
+            now = anyio.current_time()
+            try:
+                await partitions.index(connection, sql, part, what)
+            except PartitionBusy as error:
+                _log.info("partition is busy", partition=part, reason=str(error))
+            await anyio.sleep(anyio.current_time() - now)
+    finally:
+        connection.terminate()

@@ -1,0 +1,121 @@
+"""One measure over time: what a chart of it needs, for the command line and for screens.
+
+Owns what each measure is made of. Promises: a point is what it is called,
+or None where nothing is known of it, which is not 0. Known limits: arrivals are known of all events
+or all commands alone; what waits is known as far back as samples are kept, of a type in one lane.
+*See:* `operations/figures.py`, for the steps; `store/samples.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from inboxd.errors import UsageError
+from inboxd.model.measures import Measure, Rank
+from inboxd.operations.figures import arrivals, points
+from inboxd.operations.labels import type_labels
+from inboxd.operations.spans import Span, span_to_now
+from inboxd.operations.throughput import Percentiles, Throughput
+from inboxd.store import samples
+from inboxd.store.session import Session
+from inboxd.store.statistics import FigureFilter
+from inboxd.telemetry.tally import Kind
+
+_DONE: dict[Measure, Callable[[Throughput], int]] = {
+    "succeeded": lambda done: done.succeeded,
+    "failed": lambda done: done.failed,
+    "retried": lambda done: done.retried,
+}
+_TOOK: dict[Measure, Callable[[Throughput], Percentiles]] = {
+    "run-time": lambda done: done.run,
+    "wait-time": lambda done: done.wait,
+    "completion-time": lambda done: done.completion,
+}
+# Their columns in samples.
+_SAMPLED: dict[Measure, str] = {"backlog": "waiting", "dead-letters": "failed", "oldest": "oldest"}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a chart shows. lane: a topic, or a queue; rank: for measures of what took time."""
+
+    kind: Kind
+    measure: Measure
+    type: str | None = None
+    lane: str | None = None
+    rank: Rank = "p95"
+
+    @property
+    def unit(self) -> Literal["rows", "seconds"]:
+        """What its points are."""
+        return "seconds" if self.measure in _TOOK or self.measure == "oldest" else "rows"
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether its points add up: each is what was counted in its step."""
+        return self.measure in _DONE or self.measure == "arrivals"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Its points, one a step of the span; title: what its type is called."""
+
+    of: Drawn
+    title: str | None
+    span: Span
+    points: tuple[float | None, ...]
+
+    @property
+    def known(self) -> list[float]:
+        """The points of which something is known."""
+        return [each for each in self.points if each is not None]
+
+
+async def chart(
+    session: Session, of: Drawn, since: datetime | timedelta, most_points: int
+) -> Chart:
+    """The chart of a span that ends now. Raises UsageError for what nobody counts."""
+    if of.measure == "arrivals" and (of.type or of.lane):
+        raise UsageError(
+            f"arrivals are known of all {of.kind}s together: of one type or lane draw `succeeded` "
+            "and `backlog`."
+        )
+    if of.measure in _SAMPLED and of.type and not of.lane:
+        lane = "topic" if of.kind == "event" else "queue"
+        raise UsageError(f"{of.measure} of a type is known in one {lane}: name that too.")
+    span = await span_to_now(session, since, points=most_points)
+    title = None
+    if of.type is not None:
+        title = (await type_labels(session, of.kind, {of.type}))[of.type].title
+    return Chart(of, title, span, tuple(await _points(session, of, span)))
+
+
+async def _points(session: Session, of: Drawn, span: Span) -> Sequence[float | None]:
+    if of.measure == "arrivals":
+        return (await arrivals(session, span))[of.kind].trend
+    if of.measure in _SAMPLED:
+        return await _sampled(session, of, _SAMPLED[of.measure], span)
+    done = await points(session, span, FigureFilter(of.kind, of.lane, of.type))
+    if of.measure in _DONE:
+        return [_DONE[of.measure](each) for each in done]
+    return [getattr(_TOOK[of.measure](each), of.rank) for each in done]
+
+
+async def _sampled(session: Session, of: Drawn, column: str, span: Span) -> list[float | None]:
+    """The most of each step; nothing in a lane is 0 where a sample was taken."""
+    steps = len(span.begins)
+    found: list[float | None] = [None] * steps
+    whole = await samples.series(session, span.since, span.end, steps)
+    if of.lane is None:
+        rows, name = whole, f"{of.kind}s_{column}"
+    else:
+        for row in whole:
+            found[span.place(row["at"])] = 0
+        lane = (of.kind, of.lane, of.type)
+        rows = await samples.lane_series(session, lane, span.since, span.end, steps)
+        name = column
+    for row in rows:
+        place = span.place(row["at"])
+        found[place] = max(found[place] or 0, row[name] or 0)
+    return found

@@ -1,0 +1,116 @@
+"""Which rows a list is to show, read from texts as people write them.
+
+Owns what the options of the command line's lists and the queries of the screens' have in common, so
+that both mean the same. Promises: what cannot be read is refused before anything is looked at.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, cast, get_args
+
+from inboxd.errors import UsageError
+from inboxd.model.lifecycle import Status
+from inboxd.model.moments import read_since
+from inboxd.operations.names import Named
+from inboxd.store.finding import Filter, When
+from inboxd.store.wakeups import HotTable
+
+if TYPE_CHECKING:
+    from inboxd.operations.bulk import Selection
+
+# In JSON: a backslash that is not escaped itself, and what it stands for.
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def read_filter(
+    texts: Mapping[str, str | None],
+    *,
+    statuses: Collection[str] = (),
+    commands: Collection[str] = (),
+) -> Filter:
+    """The filter that is written so; what is not there, or None, filters nothing.
+
+    type, tenant, lane (topic or queue), error: as they are. since, until: "2h" or ISO 8601. entity:
+    TYPE or TYPE:ID. payload: FIELD=VALUE or JSON. by: see `Filter`. Raises UsageError.
+    """
+    since, until, payload = (texts.get(name) for name in ("since", "until", "payload"))
+    entity_type, _, entity_id = (texts.get("entity") or "").partition(":")
+    return Filter(
+        type=texts.get("type"),
+        tenant=texts.get("tenant"),
+        lane=texts.get("lane"),
+        error=texts.get("error"),
+        since=None if since is None else read_since(since),
+        until=None if until is None else read_since(until),
+        payload=() if payload is None else containing(payload),
+        entity_type=entity_type or None,
+        entity_id=entity_id or None,
+        statuses=tuple(map(_status, statuses)),
+        commands=tuple(map(_status, commands)),
+        by=_when(texts.get("by") or "created"),
+    )
+
+
+def containing(text: str) -> tuple[str, ...]:
+    """What payloads contain, as JSON: of «order_id=17», «a.b=x», or an object as it is.
+
+    A value that reads as JSON is looked for as it reads, and as text; a number keeps all its
+    digits. Raises UsageError.
+    """
+    if text.lstrip().startswith("{"):
+        if trouble := _unfit(text):
+            raise UsageError(f"{text!r} is not valid JSON: {trouble}")
+        return (text,)
+    name, equals, value = text.partition("=")
+    if not (equals and name and all(name.split("."))):
+        raise UsageError(
+            f"{text!r} is not a valid payload filter: give FIELD=VALUE, such as order_id=17 or "
+            "customer.id=17, or a JSON object that the payload contains."
+        )
+    keys = [json.dumps(each, ensure_ascii=False) for each in name.split(".")]
+    begin, end = "{" + ":{".join(keys) + ":", "}" * len(keys)
+    filters = [begin + json.dumps(value, ensure_ascii=False) + end]
+    if trouble := _unfit(filters[0]):
+        raise UsageError(f"{text!r} is not a valid payload filter: {trouble}")
+    if not _unfit(value):
+        filters.append(begin + value.strip() + end)
+    return tuple(filters)
+
+
+def _unfit(text: str) -> str | None:
+    """Why no payload can contain this; None: it is JSON as the database takes it."""
+    try:
+        meant = json.loads(text, parse_float=str, parse_constant=_refuse)
+        json.dumps(meant, ensure_ascii=False).encode()  # half a pair of surrogates is refused
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    if _NUL.search(text):
+        return "a payload has no character NUL"
+    return None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def names_of(table: HotTable, wanted: "Filter | Selection") -> Iterator[tuple[Named, str]]:
+    """What a filter names that somebody may have declared, by kind."""
+    given: dict[Named, str | None] = (
+        {"event type": wanted.type, "topic": wanted.lane}
+        if table == "events"
+        else {"command type": wanted.type, "queue": wanted.lane}
+    )
+    return ((kind, name) for kind, name in given.items() if name is not None)
+
+
+def _when(text: str) -> When:
+    if text not in get_args(When):
+        raise UsageError(f"by is one of {', '.join(get_args(When))}, not {text!r}")
+    return cast("When", text)
+
+
+def _status(text: str) -> str:
+    if text not in tuple(Status):
+        raise UsageError(f"{text!r} is not a valid status: {', '.join(Status)}")
+    return str(text)

@@ -1,0 +1,221 @@
+"""What there is to see at one look: what waits, what runs, who works and receives, how fast.
+
+Owns what `inboxd status` shows, as JSON values. Promises: what waits is read from the sample that
+the leader has taken last, so that any number of looks count nothing; where there is none that is
+fresh, it is counted here, as far as a bound.
+Known limit: what was done is what workers have written down, some seconds behind.
+*See:* `inboxd.store.samples`, `inboxd.store.statistics`; `operations/figures.py`, for any other
+span; `inboxd.cli.status`, which prints it.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from inboxd.model.durations import Durations
+from inboxd.model.wording import LINES, breaker_word
+from inboxd.operations.figures import Flow
+from inboxd.operations.labels import type_labels
+from inboxd.operations.messages import streams_read
+from inboxd.operations.throughput import RANKS, percentiles
+from inboxd.settings import Settings
+from inboxd.store import (
+    breakers,
+    controls,
+    listing,
+    message_readers,
+    receivers,
+    samples,
+    statistics,
+    stream_positions,
+)
+from inboxd.store.samples import Sample
+from inboxd.store.session import Session
+from inboxd.store.statistics import Figures
+
+_OUTCOMES = ("succeeded", "retried", "deferred", "failed", "cancelled", "ignored")
+_MOST_WORKERS = 1000
+_MOST_RECEIVERS = 1000
+_MOST_PROGRESS = 50
+_OF_WORKERS = (
+    *("id", "name", "process", "host", "state", "leads", "in_flight", "events_in_flight"),
+    *("commands_in_flight", "silence", "started_at"),
+)
+
+
+async def overview(
+    session: Session,
+    minutes: int,
+    settings: Settings,
+    completed: Sequence[dict[str, Any]],
+    hour: Sequence[Flow],
+) -> dict[str, Any]:
+    """All of it; minutes: of which the throughput is shown.
+
+    completed, hour: read by the caller, since a watcher reads them less often.
+    """
+    sample, taken, newest_age = await samples.current(session, settings)
+    counts = sample.counts
+    paused = [dict(row) for row in await controls.read(session.connection, session.sql)]
+    stopped = [
+        {**row}
+        for row in await breakers.listed(session)
+        if breaker_word(row) not in ("closed", "metrics only")
+    ]
+    living = await listing.workers(session, ended=False, limit=_MOST_WORKERS)
+    receiving = await receivers.listed(session, settings.worker.lease, _MOST_RECEIVERS)
+    streams = await stream_positions.listed(session)
+    readers = await message_readers.listed(session)
+    shown: dict[str, Any] = {
+        "sample": {
+            "at": sample.at,
+            "age": sample.age,
+            "counted_by": "leader" if taken else "status",
+            "newest_age": newest_age,
+            "lanes_left_out": counts["left_out"],
+            "failed_counted_to": counts["failed_counted_to"],
+        },
+        "counted_to": counts["counted_to"],
+        "paused": paused,
+        "breakers": stopped,
+        "lanes": _marked(_lanes(sample), paused, stopped),
+        "suspects": counts["suspects"],
+        "workers": [{name: row[name] for name in _OF_WORKERS} for row in living],
+        "receivers": [dict(row) for row in receiving],
+        "messages": streams_read(streams, readers),
+        "progress": await listing.progress(session, _MOST_PROGRESS),
+        "completed": list(completed),
+        "throughput": await _throughput(session, minutes),
+        "last_hour": [_flow(each) for each in hour],
+    }
+    named = [*shown["lanes"], *shown["completed"], *shown["throughput"]]
+    await _title(session, named, shown["progress"])
+    return shown
+
+
+async def _title(
+    session: Session, named: list[dict[str, Any]], running: list[dict[str, Any]]
+) -> None:
+    """Add to each what people call its type; the lines of a topic have none."""
+    for kind in ("event", "command"):
+        rows = [each for each in named if each["kind"] == kind and each["type"] != LINES]
+        rows += running if kind == "command" else []
+        labels = await type_labels(session, kind, {row["type"] for row in rows})
+        for row in rows:
+            row["title"] = labels[row["type"]].title
+
+
+def _flow(flow: Flow) -> dict[str, Any]:
+    return {
+        "kind": flow.kind,
+        "since": flow.span.since,
+        "arrived": flow.arrived,
+        "ended": flow.ended,
+    }
+
+
+def _lanes(sample: Sample) -> list[dict[str, Any]]:
+    """Events first; the lines of a topic are a lane."""
+    nothing = {"running": None, "in_line": None, "unmet": None}
+    counts = sample.counts
+    return [
+        *(
+            {"kind": "event", **row, **nothing}
+            for row in listing.by_type("events", counts["events"])
+        ),
+        *map(_in_lines, counts["lines"]),
+        *({"kind": "command", **row} for row in listing.by_type("commands", counts["commands"])),
+    ]
+
+
+def _marked(
+    lanes: list[dict[str, Any]], paused: Iterable[dict[str, Any]], stopped: Iterable[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Lanes, with whether they are paused, and whether they wait for a breaker."""
+    names = {(each["kind"], each["name"]) for each in paused}
+    shut = {u for each in stopped if breaker_word(each) != "forced closed" for u in each["uses"]}
+    for lane in lanes:
+        place = "topic" if lane["kind"] == "event" else "queue"
+        uses = {f"{lane['kind']} {lane['type']}"}
+        if lane["kind"] == "command":
+            uses.add(f"queue {lane['queue']}")
+        lane["breaker"] = not uses.isdisjoint(shut)
+        lane["paused"] = not names.isdisjoint({("type", lane["type"]), (place, lane[place])})
+    return lanes
+
+
+async def completed(session: Session) -> list[dict[str, Any]]:
+    """What succeeded, and what became of what had failed before: in the last hour, and the day."""
+    found = []
+    for hours in (1, 24):
+        back = timedelta(hours=hours)
+        lately = await statistics.lately(session.connection, session.sql, back)
+        found += [_completion(each, hours) for each in _in_order(lately.figures) if each.executed]
+    return found
+
+
+def _completion(each: Figures, hours: int) -> dict[str, Any]:
+    succeeded = each.succeeded
+    return {
+        "hours": hours,
+        "kind": each.kind,
+        "type": each.type,
+        "completed": succeeded,
+        "mean": each.completion.total / succeeded if succeeded else None,
+        "maximum": each.completion.maximum if succeeded else None,
+        **_ranks(each.completion),
+        "attempts": each.attempts,
+        "reprocessed": each.reprocessed,
+        "after_retry": each.outcome("succeeded", "retry"),
+        "after_replay": each.outcome("succeeded", "replay"),
+        "failed_again": each.outcome("failed", "retry", "replay"),
+    }
+
+
+async def _throughput(session: Session, minutes: int) -> list[dict[str, Any]]:
+    """What was executed in the last minutes, the running one included, by kind and type."""
+    back = timedelta(minutes=minutes)
+    lately = await statistics.lately(session.connection, session.sql, back)
+    seconds = (lately.until - lately.since).total_seconds()
+    return [
+        {
+            "kind": each.kind,
+            "type": each.type,
+            "seconds": seconds,
+            **{name: each.outcome(name) for name in _OUTCOMES},
+            "mean": each.run.total / each.executed if each.executed else None,
+            "maximum": each.run.maximum if each.executed else None,
+            **_ranks(each.run),
+        }
+        for each in _in_order(lately.figures)
+        if any(each.outcome(name) for name in _OUTCOMES)
+    ]
+
+
+def _ranks(durations: Durations) -> dict[str, float | None]:
+    """Percentiles, by their names."""
+    found = percentiles(durations)
+    return {rank: getattr(found, rank) for rank in RANKS}
+
+
+def _in_order(figures: Sequence[Figures]) -> list[Figures]:
+    """Events first, by type."""
+    return sorted(figures, key=lambda each: (each.kind != "event", each.type))
+
+
+def _in_lines(row: dict[str, Any]) -> dict[str, Any]:
+    """The lines of a topic as one lane, since an event of any type may stand in them."""
+    waiting = row["arrived"] + row["lined_up"]
+    zeros = dict.fromkeys(("running", "unmet"))
+    return {
+        "kind": "event",
+        "topic": row["topic"],
+        "type": LINES,
+        **zeros,
+        "pending": waiting,
+        "in_line": waiting,
+        "due": row["arrived"],
+        "failed": row["blocked"],
+        "oldest": row["oldest"],
+        "kept": row["kept"] > 0,
+    }

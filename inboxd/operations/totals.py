@@ -1,0 +1,170 @@
+"""The five totals of events or commands, of a type and a tenant: true at any size.
+
+Owns what they are made of. Finished days come from the census; a day without one, such as today, is
+counted as far as a bound, and beyond it its successes come from the statistics; what is unsettled
+is counted as far as a bound. Each number says how exact it is. Promises that all are of one moment,
+and that nothing is read without a bound, whatever the tables hold.
+Known limits: statistics count what workers have written down, some seconds behind, and neither
+operators' dismissals nor a worker's last seconds when it is killed; rows that were dropped, trimmed
+or exported with their day are in no total.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC
+from enum import StrEnum
+from typing import NamedTuple
+
+from inboxd.model.lifecycle import Status
+from inboxd.store import census, statistics, totals
+from inboxd.store.census import UncountedDay
+from inboxd.store.session import Session
+from inboxd.store.wakeups import HotTable
+
+# Rows that are looked at: unsettled ones, and settled ones of days without a census.
+COUNTED = 10_000
+_LOOKED = 20_000
+# Days without a census that are looked at; more are there only for a while after an upgrade.
+_DAYS = 3
+
+
+class Exactness(StrEnum):
+    """How true a number is."""
+
+    EXACT = "exact"
+    AT_LEAST = "at_least"
+    ABOUT = "about"
+
+
+_WORST = (Exactness.EXACT, Exactness.AT_LEAST, Exactness.ABOUT)
+
+
+class Number(NamedTuple):
+    """A count, and how true it is."""
+
+    value: int
+    exactness: Exactness = Exactness.EXACT
+
+    def plus(self, other: "Number") -> "Number":
+        """Their sum, as true as the less true of them."""
+        worst = max(self.exactness, other.exactness, key=_WORST.index)
+        return Number(self.value + other.value, worst)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How many rows there are, and what became of them.
+
+    total: all of them. pending: not begun, or to be tried again. processing: in workers' hands; of
+    events, which are pending meanwhile, as workers last said (None: that is not told by type or
+    tenant). errors: dead letters. dismissed: by an operator. replayed: dead letters that were sent
+    again as new rows. days_without_census: days that are over, and not counted yet.
+    """
+
+    total: Number
+    pending: Number
+    processing: Number | None
+    errors: Number
+    successes: Number
+    cancelled: Number
+    dismissed: Number
+    replayed: Number
+    days_without_census: int
+
+
+async def count_all(
+    session: Session, table: HotTable, *, type_: str | None = None, tenant: str | None = None
+) -> Totals:
+    """Count; None: of any type, of any tenant."""
+    async with session.connection.transaction(isolation="repeatable_read", readonly=True):
+        settled, without = await _settled(session, table, type_, tenant)
+        unsettled = await _unsettled(session, table, type_, tenant)
+        processing: Number | None = unsettled[Status.RUNNING]
+        if table == "events":
+            is_known = type_ is None and tenant is None
+            processing = await _events_in_hand(session) if is_known else None
+    return Totals(
+        total=_sum([*unsettled.values(), *settled.values()]),
+        pending=unsettled[Status.PENDING],
+        processing=processing,
+        errors=unsettled[Status.FAILED],
+        successes=settled[Status.SUCCEEDED],
+        cancelled=settled[Status.CANCELLED],
+        dismissed=settled[Status.DISMISSED],
+        replayed=settled[Status.FAILED],
+        days_without_census=without,
+    )
+
+
+def _sum(numbers: Iterable[Number]) -> Number:
+    total = Number(0)
+    for each in numbers:
+        total = total.plus(each)
+    return total
+
+
+async def _events_in_hand(session: Session) -> Number:
+    found = await totals.events_in_hand(session.connection, session.sql)
+    return Number(found, Exactness.ABOUT)
+
+
+async def _unsettled(
+    session: Session, table: HotTable, type_: str | None, tenant: str | None
+) -> dict[Status, Number]:
+    """Counted exactly as far as the bound."""
+    looked = await totals.hot(session.connection, session.sql, table, type_, tenant, COUNTED + 1)
+    how = Exactness.EXACT if looked.looked <= COUNTED else Exactness.AT_LEAST
+    return {status: Number(rows, how) for status, rows in looked.statuses.items()}
+
+
+async def _settled(
+    session: Session, table: HotTable, type_: str | None, tenant: str | None
+) -> tuple[dict[Status, Number], int]:
+    """By status; and how many days that are over have no census."""
+    counted = await census.total(session.connection, session.sql, table, type_, tenant)
+    how = Exactness.AT_LEAST if counted.untold else Exactness.EXACT
+    found = {status: Number(rows, how) for status, rows in counted.statuses.items()}
+    days = await census.uncounted(session.connection, session.sql)
+    mine = [day for day in reversed(days) if day.table == table]
+    room = _LOOKED
+    for day in mine[:_DAYS]:
+        looked, read = await census.look(
+            session.connection, session.sql, day, type_, tenant, room + 1
+        )
+        is_whole = read <= room
+        room = max(0, room - read)
+        numbers = (
+            _exactly(looked) if is_whole else await _about(session, day, looked, type_, tenant)
+        )
+        found = {status: found[status].plus(numbers[status]) for status in found}
+    if len(mine) > _DAYS:
+        more = Number(0, Exactness.AT_LEAST)
+        found = {status: number.plus(more) for status, number in found.items()}
+    return found, sum(day.over for day in mine)
+
+
+def _exactly(looked: Counter[Status]) -> dict[Status, Number]:
+    return {status: Number(rows) for status, rows in looked.items()}
+
+
+async def _about(
+    session: Session,
+    day: UncountedDay,
+    looked: Counter[Status],
+    type_: str | None,
+    tenant: str | None,
+) -> dict[Status, Number]:
+    """Of a day that is too large to be counted while somebody waits."""
+    of = statistics.FigureFilter(kind=day.table[:-1], type=type_, tenant=tenant)
+    low, high = day.low.astimezone(UTC), day.high.astimezone(UTC)
+    figures = await statistics.read(
+        session.connection, session.sql, "hours", low, high, apart=(), of=of
+    )
+    numbers = {status: Number(rows, Exactness.AT_LEAST) for status, rows in looked.items()}
+    if tenant is not None and not await statistics.is_counted(
+        session.connection, session.sql, tenant
+    ):
+        return numbers
+    succeeded = max(looked[Status.SUCCEEDED], sum(each.succeeded for each in figures))
+    return numbers | {Status.SUCCEEDED: Number(succeeded, Exactness.ABOUT)}

@@ -1,0 +1,354 @@
+"""Samples: what waits, runs and stands still, counted once for everybody who looks.
+
+Owns three tables: the newest sample in full, all of them as totals, and each lane minute by minute.
+Promises that the newest is read by one probe, and a chart of a day in some 200 blocks; that none is
+written behind a newer one, so that two leaders, or one that slept, write no nonsense; that what is
+counted stops at a bound, which the sample names. Arrivals are differences of what the server counts
+as inserted: exact but for rows that were rolled back, or taken into another topic; those around a
+crash or failover of the server are lost. No insert pays for them.
+Known limits: of events and of commands the `LANES` fullest are kept, though all are in the totals;
+a lane's arrivals are not sampled; how many events run is what workers said with their heartbeats.
+*See:* `maintenance/samples.py`, which takes them.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypedDict
+
+import orjson
+
+from inboxd.settings import Queue, Settings
+from inboxd.store import intakes, lines, queues, receipts, schedules, suspects
+from inboxd.store.connections import Connection, Row, one_row
+from inboxd.store.listing import COUNTED
+from inboxd.store.session import Session
+from inboxd.store.statements import Statements
+from inboxd.telemetry.metrics import CommandBacklog, EventBacklog
+
+# Of events, and of commands: lanes in a sample. Producers may invent more.
+LANES = 500
+# Points of a series; and the shortest step of a lane's.
+MOST_POINTS = 1_000
+_MINUTE = timedelta(minutes=1)
+_LARGEST = 2**31 - 1
+_LINES = ""  # the type of what stands in the lines of a topic
+
+
+class CountedTo(NamedTuple):
+    """How far is counted: of what waits in each lane, and of the dead letters of each type."""
+
+    waiting: int
+    failed: int
+
+
+FAR = CountedTo(100_000, 10_000)  # what is dead is read row by row, so it is counted less far
+NEAR = CountedTo(10_000, 1_000)
+OF_OPERATORS = CountedTo(COUNTED, COUNTED)
+# A sample is stale when so many should have been taken since.
+STALE = 3
+
+
+class Counts(TypedDict):
+    """A sample in full, as JSON values.
+
+    events, commands, lines: rows of `lanes_events.sql`, `lanes_commands.sql`, `status_lines.sql`.
+    left_out: lanes that are not among them. blocked_…: topic or queue, held_by, keys, seconds.
+    schedules: the last run of each. totals: the columns of the table samples.
+    """
+
+    counted_to: int
+    failed_counted_to: int
+    events: list[dict[str, Any]]
+    commands: list[dict[str, Any]]
+    lines: list[dict[str, Any]]
+    left_out: int
+    suspects: dict[str, Any]
+    blocked_keys: list[tuple[str, str, int, float]]
+    blocked_lines: list[tuple[str, str, int, float]]
+    held_topics: int
+    held_receipts: list[dict[str, Any]]
+    schedules: dict[str, str]
+    totals: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One sample: when counting began, how long ago that was when it was read, and the counts."""
+
+    at: datetime
+    age: float
+    counts: Counts
+
+    def is_fresh(self, settings: Settings) -> bool:
+        """Whether no further one should have been taken since."""
+        return self.age < STALE * settings.maintenance.sampling.total_seconds()
+
+
+async def count(
+    connection: Connection,
+    sql: Statements,
+    settings: Mapping[str, Queue],
+    to: CountedTo,
+    limit: timedelta,
+) -> Sample:
+    """Count so far, in a transaction that the caller opened; each statement may take `limit`.
+
+    settings: those of the queues.
+    """
+    known = await one_row(connection, sql["begin_sample"], f"{limit.total_seconds():.3f}s")
+    events = _plain(await connection.fetch(sql["lanes_events"], *to))
+    commands = _plain(await connection.fetch(sql["lanes_commands"], *to))
+    in_lines = _plain(await connection.fetch(sql["status_lines"], to.waiting))
+    kept_events, kept_commands = _fullest(events), _fullest(commands)
+    counts: Counts = {
+        "counted_to": to.waiting,
+        "failed_counted_to": to.failed,
+        "events": kept_events,
+        "commands": kept_commands,
+        "lines": in_lines[:LANES],
+        "left_out": len(events) - len(kept_events) + len(commands) - len(kept_commands),
+        "suspects": await suspects.count(Session(connection, sql), COUNTED),
+        "blocked_keys": [(*each,) for each in await queues.blocked(connection, sql, settings)],
+        "blocked_lines": [(*each,) for each in await lines.count_blocked(connection, sql)],
+        "held_topics": await intakes.held(connection, sql),
+        "held_receipts": [
+            {**each, "held_at": each["held_at"].isoformat()}
+            for each in await receipts.held(connection, sql)
+        ],
+        "schedules": {
+            name: at.isoformat()
+            for name, at in (await schedules.last_runs(connection, sql)).items()
+        },
+        "totals": {},
+    }
+    counts["totals"] = _totals(known, counts, events, commands, in_lines)
+    return Sample(known["at"], 0.0, counts)
+
+
+async def write(
+    connection: Connection, sql: Statements, sample: Sample, newer_by: timedelta
+) -> bool:
+    """Write it, in the transaction that counted it; False: one is there that is as new.
+
+    The first of a minute is noted lane by lane, too.
+    """
+    of_minute: bool | None = await connection.fetchval(
+        sql["write_sample"],
+        sample.at,
+        newer_by,
+        orjson.dumps(sample.counts).decode(),
+        orjson.dumps(sample.counts["totals"]).decode(),
+    )
+    if of_minute:
+        noted = list(_lanes(sample.counts))
+        if noted:
+            columns = [list(column) for column in zip(*noted, strict=True)]
+            await connection.execute(sql["write_sampled_lanes"], sample.at, *columns)
+    return of_minute is not None
+
+
+def is_cut_off(counts: Counts) -> bool:
+    """Whether more waits, or is dead, than was counted."""
+    rows = [*counts["events"], *counts["commands"]]
+    dead = (row["rows"] for row in rows if row["state"] == "failed")
+    waiting = (row["rows"] for row in rows if row["state"] != "failed")
+    in_lines = (max(row["arrived"], row["lined_up"]) for row in counts["lines"])
+    return (
+        max(dead, default=0) >= counts["failed_counted_to"]
+        or max((*waiting, *in_lines), default=0) >= counts["counted_to"]
+    )
+
+
+async def newest(
+    connection: Connection, sql: Statements, known: datetime | None = None
+) -> Sample | None:
+    """The newest sample; None: there is none, or it is the one of `known`."""
+    row = await connection.fetchrow(sql["newest_sample"], known)
+    return None if row is None else Sample(row["at"], row["age"], orjson.loads(row["counts"]))
+
+
+class Current(NamedTuple):
+    """What waits now. taken: it is the newest sample; newest_age: of that one, None: none is."""
+
+    sample: Sample
+    taken: bool
+    newest_age: float | None
+
+
+async def current(session: Session, settings: Settings) -> Current:
+    """The newest sample; where that is stale, or none is there, what is counted now."""
+    taken = await newest(session.connection, session.sql)
+    if taken is not None and taken.is_fresh(settings):
+        return Current(taken, taken=True, newest_age=taken.age)
+    async with session.connection.transaction():
+        counted = await count(
+            *(session.connection, session.sql, settings.all_queues, OF_OPERATORS),
+            settings.database.statement_timeout,
+        )
+    return Current(counted, taken=False, newest_age=None if taken is None else taken.age)
+
+
+async def series(
+    session: Session, since: datetime, until: datetime, points: int
+) -> list[dict[str, Any]]:
+    """The totals of all samples of a time, brought together in so many steps at most.
+
+    Steps without a sample are left out: see `sample_series.sql`, also for what each has.
+    """
+    step = (until - since) / min(points, MOST_POINTS)
+    return [dict(row) for row in await session.fetch("sample_series", since, until, step)]
+
+
+async def lane_series(
+    session: Session,
+    lane: tuple[str, str, str | None],
+    since: datetime,
+    until: datetime,
+    points: int,
+) -> list[dict[str, Any]]:
+    """The same of one lane: its kind, its topic or queue, and its type (None: all types).
+
+    Steps are a minute at least; those in which nothing waited are left out: see `lane_series.sql`.
+    """
+    step = max(_MINUTE, (until - since) / min(points, MOST_POINTS))
+    rows = await session.fetch("lane_series", *lane, since, until, step)
+    return [dict(row) for row in rows]
+
+
+async def lanes_series(session: Session, since: datetime) -> list[dict[str, Any]]:
+    """All lanes minute by minute, since the hour of `since`: one that is not long ago."""
+    return [dict(row) for row in await session.fetch("lanes_series", since)]
+
+
+# ------------------------------------------------------------------------------ what metrics show
+
+
+def event_backlog(counts: Counts) -> Iterator[EventBacklog]:
+    """The unsettled events, lane by lane; those in lines are counted by their topic alone."""
+    for row in counts["events"]:
+        if row["state"] != "failed":
+            age = None if row["paused"] else row["oldest"]
+            lane = (row["topic"], row["type"], row["state"])
+            yield EventBacklog(*lane, row["rows"], age, row["breaker"])
+    for type_, rows in _failed(counts["events"]):
+        yield EventBacklog("", type_, "failed", rows, None)
+    for row in counts["lines"]:
+        topic = row["topic"]
+        yield EventBacklog(topic, "", "arrived", row["arrived"], row["late"])
+        if row["breaker"] is not None:  # events that are among those that arrived
+            waits = row["breaker_for"]
+            yield EventBacklog(topic, "", "arrived", None, waits, row["breaker"])
+        yield EventBacklog(topic, "", "in_line", row["lined_up"], None)
+        if row["kept"]:  # lines, whose events are among those in line
+            yield EventBacklog(topic, "", "kept", None, row["kept_for"])
+
+
+def command_backlog(counts: Counts) -> Iterator[CommandBacklog]:
+    """The unsettled commands, lane by lane; those that run, and suspects, all together."""
+    together = {"suspect": 0, "running": 0}
+    for row in counts["commands"]:
+        state, age = row["state"], None if row["paused"] else row["oldest"]
+        if state in together:
+            together[state] += row["rows"]
+        elif state != "failed":
+            lane = (row["queue"], row["type"], row["priority"])
+            yield CommandBacklog(*lane, state, row["rows"], age, row["breaker"])
+    for type_, rows in _failed(counts["commands"]):
+        yield CommandBacklog("", type_, "", "failed", rows, None)
+    for state, rows in together.items():
+        yield CommandBacklog("", "", "", state, rows, None)
+
+
+def _failed(rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
+    """The dead letters of each type, wherever they are."""
+    failed = Counter[str]()
+    for row in rows:
+        if row["state"] == "failed":
+            failed[row["type"]] += row["rows"]
+    return failed.items()
+
+
+# -------------------------------------------------------------------------------- what is written
+
+
+def _plain(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    return [dict(row) for row in rows]
+
+
+def _fullest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if len(rows) <= LANES:
+        return rows
+    return sorted(rows, key=lambda row: -row["rows"])[:LANES]
+
+
+def _late(row: Mapping[str, Any]) -> float | None:
+    """Since when a lane is late with a worker: neither paused, nor behind a breaker, nor kept."""
+    if row["paused"] or row["breaker"] is not None or row["state"] == "kept":
+        return None
+    age: float | None = row["oldest"]
+    return age
+
+
+def _totals(
+    known: Row,
+    counts: Counts,
+    events: list[dict[str, Any]],
+    commands: list[dict[str, Any]],
+    in_lines: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """All lanes together, those too that are left out."""
+    waiting = [row for row in events if row["state"] != "failed"]
+    asked = [row for row in commands if row["state"] not in ("failed", "running")]
+    kept = [row for row in waiting if row["state"] == "kept"]
+    lined = sum(row["arrived"] + row["lined_up"] for row in in_lines)
+    sums = {
+        "events_waiting": _sum(waiting) + lined,
+        "events_paused": _sum(row for row in waiting if row["paused"]),
+        "events_kept": _sum(kept) + sum(row["kept"] for row in in_lines),
+        "events_failed": _sum(row for row in events if row["state"] == "failed"),
+        "events_running": known["events_running"],
+        "commands_waiting": _sum(asked),
+        "commands_paused": _sum(row for row in asked if row["paused"]),
+        "commands_failed": _sum(row for row in commands if row["state"] == "failed"),
+        "commands_running": _sum(row for row in commands if row["state"] == "running"),
+        "suspects": counts["suspects"]["waiting"] + counts["suspects"]["running"],
+        "blocked_keys": sum(each[2] for each in counts["blocked_keys"]),
+        "blocked_lines": sum(each[2] for each in counts["blocked_lines"]),
+        "held_topics": counts["held_topics"],
+        "held_receipts": sum(each["receipts"] for each in counts["held_receipts"]),
+        "workers": known["workers"],
+    }
+    late = [*map(_late, waiting), *(row["late"] for row in in_lines)]
+    return {
+        "events_written": known["events_written"],
+        "commands_written": known["commands_written"],
+        **{name: min(number, _LARGEST) for name, number in sums.items()},
+        "events_oldest": max((age for age in late if age is not None), default=None),
+        "commands_oldest": max((a for a in map(_late, asked) if a is not None), default=None),
+    }
+
+
+def _sum(rows: Iterable[Mapping[str, Any]]) -> int:
+    return sum(row["rows"] for row in rows)
+
+
+def _lanes(counts: Counts) -> Iterator[tuple[str, str, str, int, int, int | None]]:
+    """Of each topic or queue and type: waiting, failed, seconds of the oldest."""
+    found: dict[tuple[str, str, str], list[Any]] = {}
+    for kind, place, rows in (("event", "topic", "events"), ("command", "queue", "commands")):
+        for row in counts[rows]:  # type: ignore[literal-required]
+            if row["state"] == "running":
+                continue
+            lane = found.setdefault((kind, row[place], row["type"]), [0, 0, None])
+            lane[row["state"] == "failed"] += row["rows"]
+            if row["state"] != "failed" and (age := _late(row)) is not None:
+                lane[2] = max(int(age), lane[2] or 0)
+    for row in counts["lines"]:
+        lane = found.setdefault(("event", row["topic"], _LINES), [0, 0, None])
+        lane[0] = row["arrived"] + row["lined_up"]
+        lane[1] = row["blocked"]
+        lane[2] = None if row["late"] is None else int(row["late"])
+    for (kind, place, type_), (waiting, failed, oldest) in found.items():
+        yield kind, place, type_, min(waiting, _LARGEST), min(failed, _LARGEST), oldest

@@ -1,0 +1,5 @@
+-- Make one index of a partition whose day is over.
+-- parameters: $1 text part, $2 text type, tenant or entity
+-- returns: whether it was made
+-- locks: the partition, against writers
+SELECT {schema}.index_partition($1, $2)

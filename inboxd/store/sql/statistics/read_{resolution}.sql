@@ -1,0 +1,39 @@
+-- What was counted in a span of {resolution}, of all workers, with what is not rolled up yet. The rows of one type are
+-- found by its series; of all types by their time, in the order in which they lie: each has one index that
+-- serves.
+-- parameters: $1 timestamptz from, $2 timestamptz up to, which is not in it, $3 text kind, $4 text lane, $5 text type
+--             (each null: all), $6 text[] what is told apart (at, kind, lane, type); the rest is added up
+-- returns: at, kind, lane, type (each null if it is not told apart), outcome, after, {statistics}; what was not
+--          measured is null
+-- locks: nothing
+-- Names are read once: looked up for each row, they would cost more than all the rest.
+-- They are filtered once they are joined: of filtered names the planner expects next to none, and it would compare each
+-- row with each of them.
+WITH names AS MATERIALIZED (SELECT * FROM {schema}.stats_series), counted AS (
+    SELECT s.kind, s.lane, s.type, s.outcome, s.after, one.at, {statistics}
+      FROM {schema}.stats_series s
+     CROSS JOIN LATERAL (
+         SELECT * FROM {schema}.stats_{resolution} r
+          WHERE (r.series, r.at) >= (s.id, $1::timestamptz) AND (r.series, r.at) < (s.id, $2::timestamptz)
+         OFFSET 0) AS one
+     WHERE $5::text IS NOT NULL AND s.type = $5 AND (s.kind = $3::text) IS NOT FALSE AND (s.lane = $4::text) IS NOT FALSE
+    UNION ALL
+    SELECT named.kind, named.lane, named.type, named.outcome, named.after, named.at, {statistics}
+      FROM (SELECT * FROM (SELECT * FROM {schema}.stats_{resolution} r
+                            WHERE r.at AT TIME ZONE 'UTC' >= $1::timestamptz AT TIME ZONE 'UTC'
+                              AND r.at AT TIME ZONE 'UTC' < $2::timestamptz AT TIME ZONE 'UTC'
+                           OFFSET 0) AS every
+              JOIN names ON names.id = every.series
+            OFFSET 0) AS named
+     WHERE $5::text IS NULL AND (named.kind = $3::text) IS NOT FALSE AND (named.lane = $4::text) IS NOT FALSE
+    UNION ALL
+    SELECT w.kind, w.lane, w.type, w.outcome, w.after, date_trunc('{unit}', w.minute, 'UTC'), {statistics}
+      FROM {schema}.stats_written w
+     WHERE w.minute >= $1::timestamptz AND w.minute < $2::timestamptz
+       AND (w.kind = $3::text) IS NOT FALSE AND (w.lane = $4::text) IS NOT FALSE AND (w.type = $5::text) IS NOT FALSE
+)
+SELECT CASE WHEN 'at' = ANY ($6::text[]) THEN at END AS at, CASE WHEN 'kind' = ANY ($6::text[]) THEN kind END AS kind,
+       CASE WHEN 'lane' = ANY ($6::text[]) THEN lane END AS lane,
+       CASE WHEN 'type' = ANY ($6::text[]) THEN type END AS type, outcome, after, {statistics summed and named}
+  FROM counted
+ GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6

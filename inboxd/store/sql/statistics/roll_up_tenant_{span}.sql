@@ -1,0 +1,14 @@
+-- Add what workers wrote down of tenants to their {span}: as roll_up_{span}.
+-- What was written down is read first, whatever the statistics say: the other way round, each series would look for it.
+-- parameters: $1 bigint[] ids of what workers wrote down
+-- returns: nothing
+-- locks: the {span}
+INSERT INTO {schema}.stats_tenant_{span} AS old (tenant, at, series, {statistics})
+SELECT w.tenant, date_trunc('{unit}', w.minute, 'UTC'), s.id, {statistics summed}
+  FROM (SELECT * FROM {schema}.stats_written w WHERE w.id = ANY ($1::bigint[]) AND w.tenant IS NOT NULL OFFSET 0) AS w
+ CROSS JOIN LATERAL (
+     SELECT s.id FROM {schema}.stats_series s
+      WHERE (s.type, s.kind, s.lane, s.outcome, s.after) = (w.type, w.kind, w.lane, w.outcome, w.after)
+     OFFSET 0) AS s
+ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+ON CONFLICT (tenant, at, series) DO UPDATE SET {statistics added}

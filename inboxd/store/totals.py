@@ -1,0 +1,44 @@
+"""What is unsettled, counted as far as a bound.
+
+*See:* `inboxd.operations.totals`, which adds it to what is settled.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+from inboxd.model.lifecycle import Status
+from inboxd.store.connections import Connection, one_row
+from inboxd.store.statements import Statements
+from inboxd.store.wakeups import HotTable
+
+
+class HotRows(NamedTuple):
+    """Rows by status (those that wait count as pending); looked: how many were looked at."""
+
+    statuses: Counter[Status]
+    looked: int
+
+
+async def hot(
+    connection: Connection,
+    sql: Statements,
+    table: HotTable,
+    type_: str | None,
+    tenant: str | None,
+    most: int,
+) -> HotRows:
+    """Look at so many rows, the oldest; count those of a type and a tenant, or of any."""
+    row = await one_row(connection, sql[f"count_hot_{table}"], type_, tenant, most)
+    statuses = Counter(
+        {
+            Status.PENDING: row["pending"],
+            Status.RUNNING: row["processing"],
+            Status.FAILED: row["failed"],
+        }
+    )
+    return HotRows(statuses, row["looked"])
+
+
+async def events_in_hand(connection: Connection, sql: Statements) -> int:
+    """Events that living workers are running, as they last said."""
+    return int(await connection.fetchval(sql["count_events_in_hand"]))

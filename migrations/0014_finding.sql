@@ -1,0 +1,5 @@
+-- Finding settled rows: `index_partition` is new, by which the leader makes indexes of days that are over.
+-- oldest code: 3
+--
+-- Code of before neither makes these indexes nor minds them: they are on partitions, not on their tables, and go with
+-- them.

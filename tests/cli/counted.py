@@ -1,0 +1,31 @@
+"""Statistics and samples of a known day, for tests of what shows them."""
+
+from collections.abc import Callable
+from typing import Any
+
+Sql = Callable[..., list[Any]]
+
+
+def count(
+    sql: Sql,
+    ago: str,
+    rows: int,
+    *,
+    kind: str = "event",
+    lane: str = "orders",
+    type: str = "order.paid",
+    outcome: str = "succeeded",
+    after: str = "",
+    took: str = "{}",
+    longest: float = 12.0,
+) -> None:
+    """Let so many executions be counted; `took`: the histogram of each time."""
+    sql(
+        """INSERT INTO inboxd.stats_written (minute, kind, lane, type, outcome, after, count,
+                  run_total, run_maximum, run_histogram, wait_total, wait_maximum, wait_histogram,
+                  completion_total, completion_maximum, completion_histogram)
+           SELECT date_trunc('minute', now() - $1::text::interval), $2, $3, $4, $5, $6, $7::bigint,
+                  $7::bigint, $9, $8::text::integer[], $7::bigint, $9, $8::text::integer[],
+                  $7::bigint, $9, CASE WHEN $5 = 'succeeded' THEN $8::text::integer[] END""",
+        *(ago, kind, lane, type, outcome, after, rows, took, longest),
+    )

@@ -1,0 +1,275 @@
+"""`inboxd chart`: in the terminal, as JSON, and into files by matplotlib itself."""
+
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from inboxd.cli import chart as command
+from inboxd.cli import output
+from inboxd.cli.chart_files import draw
+from inboxd.operations.charts import Chart, Drawn
+from inboxd.operations.spans import span_of
+from tests.cli.conftest import Cli
+from tests.cli.counted import count
+
+Sql = Callable[..., list[Any]]
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(autouse=True)
+def day(sql: Sql) -> None:
+    # A minute that ends before the chart is asked for would put all one point further back.
+    sql("select pg_sleep(60 - s) from extract(second from clock_timestamp()) s where s > 55")
+    count(sql, "0 min", 3, took="{0,0,0,0,0,0,0,3}")
+    count(sql, "30 min", 40, took="{0,0,0,0,0,0,0,40}")
+    count(sql, "30 min", 5, outcome="failed", took="{0,0,0,0,0,0,0,0,0,0,0,0,0,0,5}")
+    count(sql, "30 min", 7, type="order.sent", lane="mails", took="{}")
+    count(sql, "20 min", 9, kind="command", type="mail.send", lane="email", took="{0,9}")
+    sql(
+        """insert into inboxd.samples
+           select now() - n * interval '1 min', 1000 - 10 * n, 500 - n, 60 - n, 0, 0, 4, 0, n,
+                  2, 0, 0, 0, null, 0, 0, 0, 0, 0, 1, true
+             from generate_series(0, 29) n"""
+    )
+    sql(
+        """insert into inboxd.sampled_lanes
+           select date_trunc('hour', at), 'event', 'orders', type,
+                  array_fill(null::integer, array[extract(minute from at)::integer])
+                    || array[rows], array_fill(null::integer,
+                  array[extract(minute from at)::integer]) || array[1],
+                  array_fill(null::integer, array[extract(minute from at)::integer]) || array[5]
+             from (select now() - interval '10 min' as at) s,
+                  (values ('order.paid', 8), ('order.sent', 3)) v(type, rows)"""
+    )
+    sql(
+        "insert into inboxd.declared_types (kind, type, title)"
+        " values ('event', 'order.paid', 'An order was paid')"
+    )
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for module in (output, command):
+        monkeypatch.setattr(module, "on_terminal", lambda: True)
+
+
+def points(cli: Cli, *arguments: str) -> list[Any]:
+    found = cli("chart", *arguments, "--since", "1h", "--json")
+    return [each["value"] for each in found.json["points"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "now", "then", "whole"),
+    [
+        (["events"], 3, 47, 50),
+        (["events", "succeeded", "--type", "order.paid"], 3, 40, 43),
+        (["events", "succeeded", "--topic", "mails"], 0, 7, 7),
+        (["events", "failed"], 0, 5, 5),
+        (["events", "retried"], 0, 0, 0),
+    ],
+)
+def test_what_was_done_is_counted_in_each_minute(
+    cli: Cli, arguments: list[str], now: int, then: int, whole: int
+) -> None:
+    found = points(cli, *arguments)
+    assert len(found) == 61
+    assert found[30] == then
+    assert found[60] == now
+    assert sum(found) == whole
+
+
+def test_a_percentile_of_a_minute_in_which_nothing_ran_is_unknown(cli: Cli) -> None:
+    found = points(cli, "events", "run-time", "--type", "order.paid")
+    assert [n for n, each in enumerate(found) if each is not None] == [30, 60]
+    assert 8 <= found[30] <= 12, "5 of 45 are slow"
+    low = points(cli, "events", "run-time", "--type", "order.paid", "--percentile", "p50")
+    assert 0.06 < low[30] < 0.13
+    done = points(cli, "events", "completion-time", "--type", "order.paid")
+    assert 0.06 < done[30] < 0.13, "of successes"
+    assert points(cli, "commands", "wait-time", "--queue", "email")[40] < 0.002
+
+
+def test_what_waits_and_arrives_is_what_samples_have(cli: Cli) -> None:
+    waiting = points(cli, "events", "backlog")
+    assert waiting[0] is None
+    assert (waiting[60], waiting[40]) == (60, 40)
+    assert points(cli, "events", "dead-letters")[60] == 4
+    assert points(cli, "events", "oldest")[50] == 10
+    assert points(cli, "events", "arrivals")[59] == 10
+    assert points(cli, "commands", "arrivals")[59] == 1
+    lane = points(cli, "events", "backlog", "--topic", "orders")
+    assert (lane[50], lane[55], lane[0]) == (11, 0, None), "nothing is 0 where it was looked"
+    one = points(cli, "events", "backlog", "--topic", "orders", "--type", "order.sent")
+    assert one[50] == 3
+
+
+def test_the_document_says_what_it_is(cli: Cli) -> None:
+    found = cli("chart", "events", "run-time", "--type", "order.paid", "--json").json
+    assert {name: found[name] for name in ("of", "measure", "percentile", "type", "unit")} == {
+        "of": "events",
+        "measure": "run-time",
+        "percentile": "p95",
+        "type": "order.paid",
+        "unit": "seconds",
+    }
+    assert (found["title"], found["resolution"], found["step"]) == (
+        "An order was paid",
+        "hours",
+        3600,
+    )
+    assert {"since", "until", "lane", "points"} <= set(found)
+    whole = cli("chart", "events", "failed", "--json").json
+    assert (whole["percentile"], whole["unit"]) == (None, "rows")
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("columns", [20, 40, 80, 200])
+@pytest.mark.parametrize("since", ["1h", "6h", "7d", "365d"])
+def test_a_plot_fits_into_the_terminal(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, columns: int, since: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = cli("chart", "events", "--since", since).out.splitlines()
+    assert lines[0].startswith("Events: succeeded")
+    plot = lines[1:15]
+    assert max(map(len, plot)) <= max(columns, 30)
+    assert [line for line in plot if "█" in line]
+    assert lines[-2].startswith("≈ most ")
+    assert lines[-2].endswith(", in all 50")
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_chart_has_a_title_times_and_a_scale(cli: Cli) -> None:
+    out = cli("chart", "events", "--since", "1h", "--type", "order.paid").out
+    assert "Events: succeeded a minute, order.paid (An order was paid)\n" in out
+    assert "\n40 ┤" in out
+    assert "\n 0 ┤" in out
+    assert "by the minute\n" in out
+    assert (
+        "run time, p99, topic orders"
+        in cli("chart", "events", "run-time", "--topic", "orders", "--percentile", "p99").out
+    )
+    assert "of UTC" in cli("chart", "events", "--since", "30d").out
+
+
+def test_without_data_it_says_so(cli: Cli, tmp_path: Path) -> None:
+    out = cli("chart", "events", "run-time", "--type", "nothing.such").out
+    assert "no data since" in out
+    file = tmp_path / "none.svg"
+    assert cli("chart", "events", "run-time", "--type", "nothing.such", "--output", file).code == 0
+    assert "no data" in texts(file)
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+def test_two_hours_of_one_name_are_two_points() -> None:
+    """On the 25th of October the hour from two to three comes twice."""
+    span = span_of(datetime(2026, 10, 25, 12, tzinfo=UTC), timedelta(days=1))
+    written = command.time_of_day(span)
+    names = [written(at) for at in span.begins]
+    assert names.count("10-25 02:00") == 2
+    assert {b - a for a, b in pairwise(span.begins)} == {timedelta(hours=1)}
+    assert "+02:00 to 2026-10-25 13:00:00+01:00" in command.local_times(span)
+
+
+def texts(file: Path) -> str:
+    """All that is written in an SVG."""
+    root = ET.parse(file).getroot()  # noqa: S314 - it was drawn here
+    assert root.tag == f"{SVG}svg"
+    return "\n".join("".join(each.itertext()) for each in root.iter(f"{SVG}text"))
+
+
+def test_an_svg_has_title_times_and_shapes(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "paid.svg"
+    arguments = ("chart", "events", "--since", "1h", "--type", "order.paid", "--output", file)
+    assert cli(*arguments).out == f"Drawn into {file}\n"
+    told = texts(file)
+    assert "Events: succeeded a minute, order.paid (An order was paid)" in told
+    assert "by the minute" in told
+    assert "40" in told.splitlines()
+    assert len(list(ET.parse(file).getroot().iter(f"{SVG}path"))) > 10  # noqa: S314
+    found = cli(*arguments, "--json").json
+    assert found["file"] == str(file)
+    assert len(found["points"]) == 61
+
+
+def test_names_are_texts_whatever_they_contain(cli: Cli, sql: Sql, tmp_path: Path) -> None:
+    type_ = r"a$\frac{1}{0}$<script>&東京"
+    count(sql, "1 min", 3, type=type_)
+    file = tmp_path / "odd.svg"
+    assert cli("chart", "events", "--since", "1h", "--type", type_, "--output", file).code == 0
+    assert type_ in texts(file)
+    png = tmp_path / "odd.png"
+    found = cli("chart", "events", "--since", "1h", "--type", type_, "--output", png)
+    assert (found.code, found.err) == (0, "")
+
+
+def test_a_png_is_one_of_a_thousand_by_five_hundred(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "paid.png"
+    assert cli("chart", "events", "run-time", "--since", "7d", "--output", file).code == 0
+    data = file.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", data[16:24]) == (1000, 500)
+    assert len(data) > 5_000
+
+
+def test_the_same_points_make_the_same_file(tmp_path: Path) -> None:
+
+    span = span_of(datetime(2026, 10, 25, 12, tzinfo=UTC), timedelta(hours=1))
+    chart = Chart(Drawn("event", "failed"), None, span, tuple(map(float, range(60))))
+    for ending in ("svg", "png"):
+        files = [tmp_path / f"{n}.{ending}" for n in (1, 2)]
+        for file in files:
+            draw(chart, "title", file)
+        first, second = (file.read_bytes() for file in files)
+        assert first == second
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["events", "--queue", "email"], "events are in a --topic, commands in a --queue."),
+        (["commands", "--topic", "orders"], "events are in a --topic, commands in a --queue."),
+        (["events", "arrivals", "--topic", "orders"], "arrivals are known of all events together"),
+        (["events", "backlog", "--type", "a.b"], "is known in one topic: name that too"),
+        (["events", "--output", "chart.pdf"], "its name ends in .svg or .png"),
+        (["events", "--output", "/nowhere/chart.svg"], "/nowhere/chart.svg cannot be written: No "),
+        (["events", "--since", "0s"], "is not a valid beginning"),
+        (["events", "sent"], "'sent' is not one of"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(cli: Cli, arguments: list[str], told: str) -> None:
+    found = cli("chart", *arguments)
+    assert found.code == 2
+    assert told in found.err
+
+
+def test_without_matplotlib_it_says_how_to_install_it(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "inboxd.cli.chart_files", raising=False)
+    found = cli("chart", "events", "--output", tmp_path / "a.svg")
+    assert found.code == 2
+    assert "pip install 'inboxd[chart]'" in found.err
+    assert not list(tmp_path.iterdir())
+    assert cli("chart", "events").code == 0

@@ -1,0 +1,68 @@
+# ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
+"""The statements of samples: how the leader takes them, what workers and operators read."""
+
+from datetime import UTC, datetime, timedelta
+
+from inboxd.store import purging, samples
+from inboxd.store.connections import Connection
+from tests.plans.filling import Known
+from tests.plans.statements.case import SQL, Case, operator
+
+_DAY = timedelta(days=1)
+
+
+def _ago(**words: float) -> datetime:
+    return datetime.now(UTC) - timedelta(**words)
+
+
+async def _write_lanes(session: Connection, _: Known) -> None:
+    lanes = [["event"] * 50, ["topic"] * 50, [f"t{n + 30}" for n in range(50)], *[[1] * 50] * 3]
+    await session.execute(SQL["write_sampled_lanes"], datetime.now(UTC), *lanes)
+
+
+SAMPLES: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "begin_sample": (lambda c, k: c.fetch(SQL["begin_sample"], "60s"), ()),
+    "newest_sample": (lambda c, k: samples.newest(c, SQL), ("newest_sample_pkey",)),
+    "write_sample": (
+        lambda c, k: c.fetch(
+            *(SQL["write_sample"], datetime.now(UTC), timedelta(0), "{}"),
+            '{"events_written": 1, "commands_written": 1, "events_waiting": 0, "events_paused": 0,'
+            ' "events_kept": 0, "events_failed": 0, "events_running": 0, "commands_waiting": 0,'
+            ' "commands_paused": 0, "commands_failed": 0, "commands_running": 0, "suspects": 0,'
+            ' "blocked_keys": 0, "blocked_lines": 0, "held_topics": 0, "held_receipts": 0,'
+            ' "workers": 1}',
+        ),
+        ("samples_pkey",),
+    ),
+    "write_sampled_lanes": (_write_lanes, ()),
+    "thin_samples": (
+        lambda c, k: purging.thin_samples(c, SQL, timedelta(hours=12), _ago(hours=18), 10),
+        ("samples_pkey",),
+    ),
+    "purge_samples": (
+        lambda c, k: purging.remove(c, SQL, "samples", _DAY, 10),
+        ("samples_pkey",),
+    ),
+    "purge_sampled_lanes": (
+        lambda c, k: purging.remove(c, SQL, "sampled_lanes", timedelta(hours=6), 10),
+        ("sampled_lanes_pkey",),
+    ),
+}
+
+
+CHARTS: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "sample_series": (
+        operator(lambda s, k: samples.series(s, _ago(days=1), _ago(), 96)),
+        ("samples_pkey",),
+    ),
+    "lane_series": (
+        operator(
+            lambda s, k: samples.lane_series(s, ("event", "topic", "t7"), _ago(days=1), _ago(), 96)
+        ),
+        ("sampled_lanes_pkey",),
+    ),
+    "lanes_series": (
+        operator(lambda s, k: samples.lanes_series(s, _ago(hours=1))),
+        ("sampled_lanes_pkey",),
+    ),
+}

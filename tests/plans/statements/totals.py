@@ -1,0 +1,84 @@
+# ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
+"""The statements of the census and of totals: what counting a day costs, and what reading does."""
+
+from datetime import UTC, datetime, timedelta
+
+from inboxd.store import census, totals
+from inboxd.store.census import DayCount, Stretch, UncountedDay
+from inboxd.store.connections import Connection
+from inboxd.store.wakeups import HotTable
+from tests.plans.filling import Known
+from tests.plans.statements.case import SQL, Case, operator
+
+_TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _day(table: HotTable) -> UncountedDay:
+    low, part = _TODAY, f"{table}_history{_TODAY:_%Y%m%d}"
+    return UncountedDay(f"{table}_history", part, low, low + timedelta(days=1), over=False, pages=1)
+
+
+def _stretch(table: HotTable) -> Case:
+    async def count(session: Connection, known: Known) -> None:
+        await census.count(session, SQL, _day(table), Stretch(0, 1), DayCount())
+
+    return count
+
+
+async def _end(session: Connection, known: Known) -> None:
+    day, found = _day("events"), DayCount()
+    found.add("a", "succeeded", "north", 1)
+    began = await census.begin(session, SQL, day.part, day.parent)
+    await census.end(session, SQL, day, began, found)
+
+
+async def _begin(session: Connection, known: Known) -> None:
+    await census.begin(session, SQL, _day("events").part, "events_history")
+
+
+_BEGIN = ("census_types_part", "census_tenants_part")
+
+CENSUS: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "uncounted_partitions": (lambda c, k: census.uncounted(c, SQL), ()),
+    "begin_census": (_begin, _BEGIN),
+    "clear_census": (_begin, _BEGIN),
+    "end_census": (_end, _BEGIN),
+    "count_stretch_events": (_stretch("events"), ()),
+    "count_stretch_commands": (_stretch("commands"), ()),
+    "forget_census": (lambda c, k: census.forget(c, SQL), ()),
+}
+
+TOTALS: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "total_census": (
+        operator(lambda s, k: census.total(s.connection, SQL, "events", None, None)),
+        (),
+    ),
+    "total_census_type": (
+        operator(lambda s, k: census.total(s.connection, SQL, "events", "test.noop", None)),
+        ("census_types_type",),
+    ),
+    "total_census_tenant": (
+        operator(lambda s, k: census.total(s.connection, SQL, "events", "test.noop", "nobody")),
+        ("census_tenants_tenant",),
+    ),
+    "count_day_events": (
+        operator(lambda s, k: census.look(s.connection, SQL, _day("events"), None, "nobody", 10)),
+        (),
+    ),
+    "count_day_commands": (
+        operator(lambda s, k: census.look(s.connection, SQL, _day("commands"), "a", None, 10)),
+        (),
+    ),
+    "count_hot_events": (
+        operator(lambda s, k: totals.hot(s.connection, SQL, "events", None, "nobody", 10)),
+        ("events_pkey",),
+    ),
+    "count_hot_commands": (
+        operator(lambda s, k: totals.hot(s.connection, SQL, "commands", "a", None, 10)),
+        ("commands_pkey",),
+    ),
+    "count_events_in_hand": (
+        operator(lambda s, k: totals.events_in_hand(s.connection, SQL)),
+        (),
+    ),
+}

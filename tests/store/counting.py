@@ -1,0 +1,60 @@
+"""What was counted, for tests of statistics: written as a worker does, rolled up as the leader."""
+
+from inboxd.model.durations import Durations
+from inboxd.store import statistics
+from inboxd.store.connections import Connection
+from inboxd.telemetry.tally import Statistic, StatisticKey
+from tests.support import Database
+from tests.support.rows import SQL
+
+TABLES = (
+    *("stats", "stats_written", "stats_series", "stats_minutes", "stats_hours", "stats_days"),
+    *("stats_tenants", "stats_tenant_hours", "stats_tenant_days"),
+)
+
+
+async def empty(database: Database) -> None:
+    """Let nothing be counted yet."""
+    await database.execute(f"truncate {', '.join(f'inboxd.{name}' for name in TABLES)}")
+
+
+def of(*seconds: float) -> Durations:
+    """What was counted of these."""
+    found = Durations()
+    if seconds:
+        found.fold(sorted(seconds), sum(seconds))
+    return found
+
+
+def counted(
+    ago: float = 0.0,
+    *,
+    kind: str = "event",
+    lane: str = "news",
+    type_: str = "a",
+    outcome: str = "succeeded",
+    after: str = "",
+    tenant: str | None = None,
+    took: tuple[float, ...] = (1.0,),
+) -> Statistic:
+    """One that was counted so many seconds before the clock shows 0."""
+    key = StatisticKey(-ago, kind, lane, type_, outcome, after, tenant)  # type: ignore[arg-type]
+    done = of(*(2 * each for each in took)) if outcome == "succeeded" else Durations()
+    return Statistic(key, len(took), of(*took), of(*took, *took), done)
+
+
+async def write(session: Connection, *rows: Statistic) -> None:
+    """As a worker does; the tally's clock shows 0."""
+    await statistics.write(session, SQL, rows, lambda: 0.0)
+
+
+async def roll_up(session: Connection, rows: int = 100) -> int:
+    """As the leader does."""
+    async with session.transaction(isolation="read_committed"):
+        taken = await statistics.take_over(session, SQL, rows)
+        return taken + await statistics.roll_up(session, SQL, rows)
+
+
+async def count_of(session: Connection, table: str) -> int:
+    """How many rows a table has."""
+    return int(await session.fetchval(f"select count(*) from inboxd.{table}"))

@@ -1,0 +1,466 @@
+"""The census and the totals on it: true after whatever happens to history."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from inboxd import operations
+from inboxd.maintenance.census import Census
+from inboxd.maintenance.context import MaintenanceContext
+from inboxd.operations import erase, totals
+from inboxd.operations.bulk import Terms
+from inboxd.operations.totals import Exactness, Number, Totals, count_all
+from inboxd.store import census, partitions
+from inboxd.store.census import DayCount, UncountedDay
+from inboxd.store.connections import Connection
+from inboxd.store.session import open_session
+from inboxd.store.wakeups import HotTable
+from inboxd.telemetry.metrics import Metrics
+from tests.store.retained import MONTH, leads, let_go, retire
+from tests.support import Database, StartWorker, eventually
+from tests.support.history import day, make_day, settle
+from tests.support.rows import SQL, daemon_pool, daemon_session, emit, send, settings_of
+
+pytestmark = pytest.mark.anyio
+
+TABLES: list[HotTable] = ["events", "commands"]
+TYPES, TENANTS = ("a.a", "b.b"), (None, "north", "south")
+DAYS = (2, 3, 4)
+FOREVER = {"events": "forever", "commands": "forever"}
+
+
+async def ended(
+    database: Database,
+    table: str,
+    days: int,
+    rows: int,
+    type_: str = "a.a",
+    status: str = "succeeded",
+    tenant: str | None = None,
+) -> None:
+    """Rows that were settled so many days ago."""
+    await settle(database, days, rows, "new", f"{table}_history")
+    await database.execute(
+        f"update inboxd.{table}_history set type = $1, status = $2, tenant = $3 where type = 'new'",
+        *(type_, status, tenant),
+    )
+
+
+async def take(database: Database) -> None:
+    """One run of the leader's task."""
+    async with daemon_pool(database, 1) as pool:
+        await Census(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()), leads).take()
+
+
+async def counted(
+    database: Database, table: HotTable, type_: str | None = None, tenant: str | None = None
+) -> Totals:
+    async with open_session(settings_of(database)) as session:
+        return await count_all(session, table, type_=type_, tenant=tenant)
+
+
+async def uncounted(database: Database, table: str) -> list[UncountedDay]:
+    """The days of a table that are over."""
+    async with daemon_session(database) as session:
+        days = await census.uncounted(session, SQL)
+    return [each for each in days if each.table == table and each.over]
+
+
+async def truth(
+    database: Database, table: str, type_: str | None, tenant: str | None
+) -> Counter[str]:
+    """What is there, by status."""
+    found: Counter[str] = Counter()
+    for name in (table, f"{table}_history"):
+        rows = await database.fetch(
+            f"select status, count(*) from inboxd.{name} where ($1::text is null or type = $1)"
+            " and ($2::text is null or tenant = $2) group by 1",
+            *(type_, tenant),
+        )
+        for status, number in rows:
+            found[f"{name} {status}"] = number
+    return found
+
+
+async def check(database: Database, table: HotTable) -> None:
+    """All totals are exact, and true."""
+    for type_ in (None, *TYPES):
+        for tenant in TENANTS:
+            found = await counted(database, table, type_, tenant)
+            real = await truth(database, table, type_, tenant)
+            past = f"{table}_history"
+            of = {
+                "total": real.total(),
+                "pending": real[f"{table} pending"] + real[f"{table} waiting"],
+                "errors": real[f"{table} failed"],
+                "successes": real[f"{past} succeeded"],
+                "cancelled": real[f"{past} cancelled"],
+                "dismissed": real[f"{past} dismissed"],
+                "replayed": real[f"{past} failed"],
+            }
+            shown = {name: getattr(found, name) for name in of}
+            assert shown == {name: Number(rows) for name, rows in of.items()}, (type_, tenant)
+
+
+# --------------------------------------------------------------------------- whatever happens
+
+_ROWS = st.tuples(
+    st.just("ended"),
+    st.sampled_from([0, *DAYS]),
+    st.integers(1, 5),
+    st.sampled_from(TYPES),
+    st.sampled_from(["succeeded", "failed", "cancelled", "dismissed"]),
+    st.sampled_from(TENANTS),
+)
+_STEPS = st.one_of(
+    st.tuples(st.just("census")),
+    st.tuples(st.just("killed"), st.integers(0, 2)),
+    st.tuples(st.just("erased"), st.sampled_from(TENANTS[1:]), st.booleans()),
+    st.tuples(st.just("trimmed"), st.sampled_from(TYPES), st.booleans()),
+    st.tuples(st.just("dropped"), st.sampled_from(DAYS)),
+    st.tuples(st.just("arrived"), st.integers(1, 3), st.sampled_from(TYPES)),
+    st.tuples(st.just("dead"), st.integers(1, 3), st.sampled_from(TYPES)),
+    st.tuples(st.just("replay")),
+    st.tuples(st.just("dismiss")),
+)
+
+
+class _History:
+    """A database in which things happen."""
+
+    def __init__(self, database: Database, table: HotTable) -> None:
+        self._database, self._table = database, table
+
+    async def forget(self) -> None:
+        for each in DAYS:
+            await self._database.execute(
+                f"drop table if exists inboxd.{self._table}_history{day(each)}"
+            )
+            await make_day(self._database, each, f"{self._table}_history")
+        await self._database.execute(
+            f"delete from inboxd.{self._table}; delete from inboxd.{self._table}_history;"
+            "delete from inboxd.census; delete from inboxd.trimmed"
+        )
+
+    async def ended(
+        self, days: int, rows: int, type_: str, status: str, tenant: str | None
+    ) -> None:
+        await ended(self._database, self._table, days, rows, type_, status, tenant)
+
+    async def census(self) -> None:
+        await take(self._database)
+
+    async def killed(self, place: int) -> None:
+        """A leader that counts a day, and dies."""
+        for each in (await uncounted(self._database, self._table))[place : place + 1]:
+            async with daemon_session(self._database) as session:
+                await census.begin(session, SQL, each.part, each.parent)
+
+    async def erased(self, tenant: str, meanwhile: bool) -> None:
+        await self._while_counting(lambda: self._erase(tenant), meanwhile)
+
+    async def _erase(self, tenant: str) -> None:
+        async with open_session(settings_of(self._database), patient=True) as session:
+            subject = erase.subject_of(tenant, None, None)
+            await erase.erase(session, subject, Terms(actor="a test"))
+
+    async def trimmed(self, type_: str, meanwhile: bool) -> None:
+        kept = {type_: {"retention": "1d"}}
+        await self._while_counting(lambda: let_go(self._database, FOREVER, kept), meanwhile)
+
+    async def _while_counting(
+        self, change: Callable[[], Awaitable[object]], meanwhile: bool
+    ) -> None:
+        """Change history, perhaps while another leader has counted and not written it down."""
+        async with daemon_session(self._database) as session:
+            days = (await uncounted(self._database, self._table))[:1] if meanwhile else []
+            found = [(each, await _count(session, each)) for each in days]
+            await change()
+            for each, (began, rows) in found:
+                await census.end(session, SQL, each, began, rows)
+
+    async def dropped(self, days: int) -> None:
+        await self._database.execute(
+            f"drop table if exists inboxd.{self._table}_history{day(days)}"
+        )
+
+    async def arrived(self, rows: int, type_: str) -> None:
+        write = emit if self._table == "events" else send
+        await write(self._database, rows, type_)
+
+    async def dead(self, rows: int, type_: str) -> None:
+        write = emit if self._table == "events" else send
+        ids = await write(self._database, rows, type_)
+        await self._database.execute(
+            f"update inboxd.{self._table} set status = 'failed' where id = any ($1)", ids
+        )
+
+    async def replay(self) -> None:
+        await self._act("replay")
+
+    async def dismiss(self) -> None:
+        await self._act("dismiss")
+
+    async def _act(self, action: operations.Action) -> None:
+        ids = [
+            row[0]
+            for row in await self._database.fetch(
+                f"select id from inboxd.{self._table} where status = 'failed' limit 2"
+            )
+        ]
+        if ids:
+            async with open_session(settings_of(self._database)) as session:
+                await operations.act(session, self._table, action, ids, actor="a test")
+
+
+async def _count(session: Connection, each: UncountedDay) -> tuple[datetime, DayCount]:
+    began = await census.begin(session, SQL, each.part, each.parent)
+    rows = DayCount()
+    for stretch in census.stretches(each):
+        await census.count(session, SQL, each, stretch, rows)
+    return began, rows
+
+
+async def _live(database: Database, table: HotTable, first: list[Any], then: list[Any]) -> None:
+    history = _History(database, table)
+    await history.forget()
+    for name, *given_ in (*first, *then):
+        await getattr(history, name)(*given_)
+    await take(database)
+    assert not await uncounted(database, table)
+    await check(database, table)
+
+
+_HOW = settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@pytest.mark.parametrize("table", TABLES)
+@_HOW
+@given(first=st.lists(_ROWS, min_size=1, max_size=6), then=st.lists(_STEPS, max_size=6))
+async def test_totals_are_true_whatever_happens(
+    database: Database,
+    table: HotTable,
+    first: list[Any],
+    then: list[Any],
+) -> None:
+    await _live(database, table, first, then)
+
+
+@pytest.mark.long
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("table", TABLES)
+@settings(_HOW, max_examples=80)
+@given(first=st.lists(_ROWS, min_size=2, max_size=12), then=st.lists(_STEPS, max_size=15))
+async def test_totals_are_true_after_long_histories(
+    database: Database,
+    table: HotTable,
+    first: list[Any],
+    then: list[Any],
+) -> None:
+    await _live(database, table, first, then)
+
+
+# ------------------------------------------------------------------------------- how it counts
+
+
+async def test_a_count_that_something_came_between_is_thrown_away(database: Database) -> None:
+    await make_day(database, 2, "events_history")
+    await ended(database, "events", 2, 3)
+    (found,) = [each for each in await uncounted(database, "events") if day(2) in each.part]
+    async with daemon_session(database) as session:
+        began, rows = await _count(session, found)
+        await census.begin(session, SQL, found.part, found.parent)
+        assert not await census.end(session, SQL, found, began, rows)
+        began, rows = await _count(session, found)
+        assert await census.end(session, SQL, found, began, rows)
+        assert not await census.end(session, SQL, found, began, rows), "a second time"
+    assert found.part not in [each.part for each in await uncounted(database, "events")]
+
+
+async def test_a_day_that_an_erasure_or_a_trim_changed_is_counted_again(
+    database: Database,
+) -> None:
+    await make_day(database, 2, "events_history")
+    await ended(database, "events", 2, 3, tenant="north")
+    await ended(database, "events", 2, 2, "b.b", tenant="south")
+    await take(database)
+    history = _History(database, "events")
+    await history.erased("north", meanwhile=False)
+    assert (await counted(database, "events", tenant="north")).successes == Number(0)
+    await take(database)
+    await history.trimmed("b.b", meanwhile=False)
+    await take(database)
+    assert (await counted(database, "events", tenant="south")).total == Number(0)
+    assert (await counted(database, "events")).total == Number(3)
+
+
+async def test_a_day_that_an_open_transaction_has_written_to_is_not_over(
+    database: Database,
+) -> None:
+    """It settled a row before midnight, and commits when the day could long be counted."""
+    await make_day(database, 2, "events_history")
+    async with database.connect() as late:
+        transaction = late.transaction()
+        await transaction.start()
+        await ended(late, "events", 2, 2)  # type: ignore[arg-type]
+        await take(database)
+        assert (await counted(database, "events")).successes == Number(0)
+        await transaction.commit()
+    assert (await counted(database, "events")).successes == Number(2), "looked at, not counted"
+    await take(database)
+    assert await uncounted(database, "events") == []
+    assert (await counted(database, "events")).successes == Number(2)
+
+
+async def test_what_was_counted_in_the_future_counts_no_more(database: Database) -> None:
+    """The clock ran ahead, a day seemed to be over, and it was set back."""
+    await ended(database, "events", 0, 1)
+    part = f"events_history{day(0)}"
+    async with daemon_session(database) as session:
+        days = await census.uncounted(session, SQL)
+        (today,) = [each for each in days if each.part == part]
+        began, rows = await _count(session, today)
+        assert await census.end(session, SQL, today, began, rows)
+    await ended(database, "events", 0, 1)
+    assert (await counted(database, "events")).successes == Number(1)
+    await database.execute(
+        "update inboxd.census set counted_at = now() + interval '1 hour' where part = $1", part
+    )
+    await take(database)
+    assert (await counted(database, "events")).successes == Number(2)
+
+
+async def test_a_day_that_is_attached_again_is_counted_again(database: Database) -> None:
+    """A leader that counted while it was detached did not find its rows."""
+    await make_day(database, 100, "events_history")
+    await ended(database, "events", 100, 5)
+    part = f"events_history{day(100)}"
+    async with daemon_session(database) as session:
+        (found,) = [each for each in await uncounted(database, "events") if each.part == part]
+        began = await census.begin(session, SQL, part, "events_history")
+        oldest = await retire(session, part)
+        await partitions.record_export(session, SQL, oldest, 4, 1, "elsewhere")
+        await partitions.detach(session, SQL, oldest)
+        rows = DayCount()
+        for stretch in census.stretches(found):
+            await census.count(session, SQL, found, stretch, rows)
+        assert await census.end(session, SQL, found, began, rows)
+    await let_go(database, MONTH)
+    assert await database.fetchval("select count(*) from inboxd.events_history") == 5
+    assert (await counted(database, "events")).successes == Number(5)
+
+
+async def test_a_trim_that_is_cut_short_leaves_no_count_of_before(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader dies in the middle, when the day has been counted since it began to trim."""
+    await make_day(database, 3, "events_history")
+    await ended(database, "events", 3, 3)
+    trim = partitions.trim
+
+    async def count_first(*given: Any) -> int:
+        await take(database)
+        return await trim(*given)
+
+    monkeypatch.setattr(partitions, "trim", count_first)
+    monkeypatch.setattr(partitions, "record_trim", _die)
+    with pytest.raises(asyncpg.ConnectionDoesNotExistError):
+        await let_go(database, FOREVER, {"a.a": {"retention": "1d"}})
+    assert await database.fetchval("select count(*) from inboxd.events_history") == 0
+    assert (await counted(database, "events")).successes == Number(0)
+
+
+async def _die(*_given: Any) -> None:
+    raise asyncpg.ConnectionDoesNotExistError("killed")
+
+
+async def test_a_day_is_counted_once_and_todays_is_not(database: Database) -> None:
+    await make_day(database, 2, "events_history")
+    await ended(database, "events", 2, 3)
+    await ended(database, "events", 0, 1)
+    await take(database)
+    first = await database.fetch("select part, counted_at from inboxd.census")
+    await take(database)
+    assert await database.fetch("select part, counted_at from inboxd.census") == first
+    assert f"events_history{day(0)}" not in [row["part"] for row in first]
+    assert (await counted(database, "events")).successes == Number(4)
+
+
+def test_of_too_many_the_largest_are_told_apart() -> None:
+    found = DayCount()
+    for number in range(5):
+        found.add(f"type {number}", "succeeded", f"tenant {number}", number + 1)
+    found.shorten(types=2, tenants=3)
+    assert sorted(found.types) == ["type 3", "type 4"]
+    assert sorted(found.tenants) == ["tenant 2", "tenant 3", "tenant 4"]
+    assert (found.types_left, found.tenants_left) == (1 + 2 + 3, 1 + 2)
+    assert found.statuses.total() == 15
+
+
+async def test_what_is_not_told_apart_makes_a_number_the_least(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DayCount.shorten, "__defaults__", (1, 1))
+    await make_day(database, 2, "events_history")
+    for rows, name in ((3, "north"), (1, "south")):
+        await ended(database, "events", 2, rows, f"of {name}", tenant=name)
+    await take(database)
+    assert (await counted(database, "events")).successes == Number(4)
+    for of in ({"type_": "of north"}, {"tenant": "north"}):
+        found = (await counted(database, "events", **of)).successes
+        assert found == Number(3, Exactness.AT_LEAST)
+    south = (await counted(database, "events", tenant="south")).successes
+    assert south == Number(0, Exactness.AT_LEAST)
+
+
+async def test_beyond_the_bound_statistics_and_the_least_are_told(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(totals, "_LOOKED", 2)
+    monkeypatch.setattr(totals, "COUNTED", 2)
+    await ended(database, "events", 0, 5)
+    await emit(database, 3)
+    found = await counted(database, "events")
+    assert found.successes == Number(3, Exactness.ABOUT), "the statistics know none of them"
+    assert found.dismissed == Number(0, Exactness.AT_LEAST)
+    assert found.pending == Number(3, Exactness.AT_LEAST)
+    assert found.total == Number(6, Exactness.ABOUT)
+
+
+async def test_statistics_tell_nothing_of_a_tenant_that_they_do_not_name(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(totals, "_LOOKED", 2)
+    await ended(database, "events", 0, 5, tenant="north")
+    found = await counted(database, "events", tenant="north")
+    assert found.successes == Number(3, Exactness.AT_LEAST)
+    await database.execute("insert into inboxd.stats_tenants (tenant) values ('north')")
+    found = await counted(database, "events", tenant="north")
+    assert found.successes == Number(3, Exactness.ABOUT)
+
+
+async def test_a_leader_takes_the_census(database: Database, start_worker: StartWorker) -> None:
+    await make_day(database, 2)
+    for table in TABLES:
+        await ended(database, table, 2, 3)
+    assert (await counted(database, "events")).days_without_census > 0
+    await start_worker({"maintenance": {"interval": "1s"}})
+
+    async def is_counted() -> bool:
+        return not any([await uncounted(database, table) for table in TABLES])
+
+    await eventually(is_counted)
+    for table in TABLES:
+        assert (await counted(database, table)).successes == Number(3)
+    ages = await database.fetchval("select now() - min(counted_at) from inboxd.census")
+    assert ages < timedelta(minutes=1)

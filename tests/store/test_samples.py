@@ -1,0 +1,362 @@
+"""Samples: what they count, that none is written behind a newer one, and what reading costs."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from inboxd.maintenance import purge
+from inboxd.maintenance.context import MaintenanceContext
+from inboxd.maintenance.purge import Purger
+from inboxd.maintenance.samples import Sampler, SampleReader
+from inboxd.operations.overview import overview
+from inboxd.settings import History, Settings
+from inboxd.store import samples, workers
+from inboxd.store.connections import Connection
+from inboxd.store.session import Session
+from inboxd.telemetry.metrics import Metrics
+from tests.support import Database
+from tests.support.plans import told, touched_by
+from tests.support.rows import SQL, daemon_pool, daemon_session, emit, join, send
+from tests.support.sampled import take
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+async def _insert(database: Database, *rows: tuple[float, int]) -> None:
+    """Samples: so many seconds after noon, and events written by then; the backlog is the same."""
+    await database.execute(
+        """insert into inboxd.samples
+           select $1::timestamptz + make_interval(secs => s), w, 0,
+                  w, 0, 0, 0, 0, w, 0, 0, 0, 0, null, 0, 0, 0, 0, 0, 1, s::integer % 60 = 0
+             from unnest($2::float8[], $3::bigint[]) as t(s, w)""",
+        NOON,
+        [at for at, _ in rows],
+        [written for _, written in rows],
+    )
+
+
+async def _series(database: Database, seconds: float, points: int) -> list[dict[str, Any]]:
+    async with daemon_session(database) as connection:
+        session = Session(connection, SQL)
+        return await samples.series(session, NOON, NOON + seconds * SECOND, points)
+
+
+async def test_a_sample_counts_all_lanes_and_says_what_is_paused(database: Database) -> None:
+    await emit(database, 4, "a.b")
+    await send(database, 3, "c.d", "q")
+    await database.execute(
+        """insert into inboxd.controls (kind, name, actor) values ('queue', 'q', 'ada');
+           update inboxd.commands set run_at = now() - interval '2 hours';
+           insert into inboxd.topics (name, mode, source, rules)
+           values ('s', 'sequential', 'x', '{}');
+           insert into inboxd.events (type, topic, ordering_key) values ('a.b', 's', 'k');
+           insert into inboxd.commands (type, queue, status) values ('c.d', 'r', 'failed');
+           insert into inboxd.commands (type, queue, run_at)
+           select 'c.d', 'r', now() + n * interval '1 hour' from unnest(array[-1, 1]) n"""
+    )
+    async with daemon_session(database) as connection:
+        one, two = await join(connection, "one"), await join(connection, "two")
+        await workers.beat(connection, SQL, one, 7, "running", events=5)
+        await workers.beat(connection, SQL, two, 2, "draining", events=1)
+        sample, written = await take(connection)
+        assert written
+        newest = await samples.newest(connection, SQL)
+        assert newest is not None
+        assert newest.counts == sample.counts | {"blocked_keys": [], "blocked_lines": []}
+        assert 0 <= newest.age < 60
+        assert await samples.newest(connection, SQL, newest.at) is None, "it is known"
+    totals = sample.counts["totals"]
+    assert (totals.pop("events_written"), totals.pop("commands_written")) <= (5, 6)
+    ages = totals.pop("commands_oldest"), totals.pop("events_oldest")
+    assert 3599 < ages[0] < 7199, "what is paused is late with nobody"
+    assert ages[1] < 3599
+    assert totals == {
+        "workers": 2,
+        "events_waiting": 5,
+        "events_paused": 0,
+        "events_kept": 4,
+        "events_failed": 0,
+        "commands_waiting": 5,
+        "commands_paused": 3,
+        "commands_failed": 1,
+        "events_running": 6,
+        "commands_running": 0,
+        "suspects": 0,
+        "blocked_keys": 0,
+        "blocked_lines": 0,
+        "held_topics": 0,
+        "held_receipts": 0,
+    }
+    row = (await database.fetch("select * from inboxd.samples"))[0]
+    assert {**row} | totals == {**row}, "a column for each"
+    lanes = await database.fetch(
+        "select kind, place, type, waiting[m], failed[m] from inboxd.sampled_lanes,"
+        " (select extract(minute from $1::timestamptz)::integer + 1) as minute(m) order by 1, 2",
+        sample.at,
+    )
+    assert [tuple(lane) for lane in lanes] == [
+        ("command", "q", "c.d", 3, 0),
+        ("command", "r", "c.d", 2, 1),
+        ("event", "default", "a.b", 4, 0),
+        ("event", "s", "", 1, 0),
+    ]
+
+
+async def test_only_the_fullest_lanes_are_kept_and_all_are_in_the_totals(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples, "LANES", 2)
+    for number in range(1, 5):
+        await send(database, number, f"t{number}")
+    async with daemon_session(database) as connection:
+        sample, _ = await take(connection)
+    assert [lane["rows"] for lane in sample.counts["commands"]] == [4, 3]
+    assert sample.counts["left_out"] == 2
+    assert sample.counts["totals"]["commands_waiting"] == 10
+
+
+async def test_none_is_written_behind_a_newer_one(database: Database) -> None:
+    """A leader that was stopped while it counted, and the one that leads meanwhile."""
+    async with daemon_session(database) as slow, daemon_session(database) as quick:
+        async with slow.transaction():
+            old = await samples.count(slow, SQL, {}, samples.FAR, 9 * SECOND)
+            new, written = await take(quick)
+            assert written
+            assert not await samples.write(slow, SQL, old, timedelta(0))
+        _, again = await take(quick, newer_by=60)
+        assert not again, "two that lead for a moment take one in the time of one"
+        newest = await samples.newest(quick, SQL)
+    assert newest is not None
+    assert newest.at == new.at
+    assert [row["at"] for row in await database.fetch("select at from inboxd.samples")] == [new.at]
+
+
+async def test_after_the_clock_was_set_back_samples_go_on(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        await take(connection)
+        for table in ("samples", "newest_sample"):
+            await connection.execute(f"update inboxd.{table} set at = at + interval '2 hours'")
+        newest = await samples.newest(connection, SQL)
+        assert newest is not None
+        assert 7_000 < newest.age <= 7_200, "not fresh, though nobody takes another one"
+        sample, written = await take(connection, newer_by=5)
+        assert written
+    rows = await database.fetch("select at from inboxd.samples")
+    assert [row["at"] for row in rows] == [sample.at], "what was ahead is gone"
+
+
+async def test_a_series_has_what_arrived_in_the_time_that_it_names(database: Database) -> None:
+    await _insert(database, (-10, 100), (0, 110), (10, 150), (20, 150), (60, 190), (70, 10))
+    steps = await _series(database, 80, points=4)
+    assert [(s["at"], s["seconds"], s["events_arrived"], s["events_waiting"]) for s in steps] == [
+        (NOON, 20, 50, 150),
+        (NOON + 20 * SECOND, 10, 0, 150),
+        (NOON + 60 * SECOND, 50, 40, 190),
+    ], "a gap is no step; its arrivals are in the next one, over its time"
+    assert await _series(database, 80, points=1) != steps
+    [first, *_] = await _series(database, 11, points=1)
+    assert first["seconds"] == 20
+    assert len(await _series(database, 80, points=10**9)) == 5
+
+
+async def test_nothing_is_known_of_before_the_first(database: Database) -> None:
+    await _insert(database, (0, 110), (10, 150))
+    first, second = await _series(database, 20, points=2)
+    assert (first["seconds"], first["events_arrived"]) == (None, None)
+    assert (second["seconds"], second["events_arrived"]) == (10, 40)
+
+
+@pytest.mark.parametrize(("writes", "reads"), [("UTC", "UTC"), ("Asia/Kolkata", "UTC")])
+async def test_a_lane_is_noted_minute_by_minute(
+    database: Database, writes: str, reads: str
+) -> None:
+    """Whatever the time zones of sessions, which behind a pooler are the server's."""
+    async with daemon_session(database) as connection:
+        session = Session(connection, SQL)
+        await connection.execute(f"set timezone = '{writes}'")
+        for minute, rows in ((58, 5), (59, 7), (60, 9), (63, 4)):
+            at = NOON + timedelta(minutes=minute)
+            await connection.execute(
+                *(SQL["write_sampled_lanes"], at, ["event"] * 2, ["t"] * 2, ["a", "b"]),
+                *([rows, 1], [0, 2], [None, 3]),
+            )
+        await connection.execute(f"set timezone = '{reads}'")
+        one = await samples.lane_series(
+            session, ("event", "t", "a"), NOON, NOON + timedelta(hours=2), 1_000
+        )
+        whole = await samples.lane_series(
+            session, ("event", "t", None), NOON, NOON + timedelta(hours=2), 2
+        )
+        all_ = await samples.lanes_series(session, NOON + timedelta(minutes=70))
+    assert [((step["at"] - NOON).seconds // 60, step["waiting"]) for step in one] == [
+        (58, 5),
+        (59, 7),
+        (60, 9),
+        (63, 4),
+    ]
+    assert [(step["waiting"], step["failed"], step["oldest"]) for step in whole] == [
+        (8, 2, 3),
+        (10, 2, 3),
+    ]
+    assert [(row["type"], row["waiting"]) for row in all_] == [
+        ("a", [9, None, None, 4]),
+        ("b", [1, None, None, 1]),
+    ]
+
+
+async def _full(database: Database) -> None:
+    """A fortnight of samples, and a day of 50 lanes."""
+    await database.execute(
+        """insert into inboxd.samples
+           select at, n, n, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, of_minute
+             from (select now() - n * interval '10 s' as at, n, n % 6 = 0 as of_minute
+                     from generate_series(1, 120000) n where n <= 8640 or n % 6 = 0) s order by at;
+           insert into inboxd.sampled_lanes
+           select date_trunc('hour', now()) - h * interval '1 hour', 'event', 'topic', 't' || n,
+                  minutes, minutes, minutes
+             from generate_series(24, 0, -1) h, generate_series(1, 50) n,
+                  (select array_agg(m) as minutes from generate_series(1, 60) m) made;
+           insert into inboxd.newest_sample values (true, now(), '{"totals": {}}')"""
+    )
+
+
+async def _pages(connection: Connection, work: Any) -> int:
+    nodes = await told(connection, work)
+    return sum(touched_by(node) for node in nodes if "Parent Relationship" not in node)
+
+
+async def test_a_day_s_chart_reads_few_blocks_and_the_newest_sample_four(
+    database: Database,
+) -> None:
+    await _full(database)
+    now = datetime.now(UTC)
+    day, fortnight = now - timedelta(days=1), now - timedelta(days=14)
+    lane = ("event", "topic", "t7")
+    async with daemon_session(database) as connection:
+        session = Session(connection, SQL)
+        await samples.newest(connection, SQL)  # the first time, the catalog is read, too
+        for most, work in (
+            (4, lambda: samples.newest(connection, SQL)),
+            (200, lambda: samples.series(session, day, now, 288)),
+            (600, lambda: samples.series(session, fortnight, now, 1_000)),
+            (120, lambda: samples.lane_series(session, lane, day, now, 288)),
+            (150, lambda: samples.lanes_series(session, now - timedelta(hours=1))),
+        ):
+            await work()
+            read = await _pages(connection, work())
+            assert read <= most
+
+
+async def test_old_samples_are_thinned_to_minutes_and_go_after_a_fortnight(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purge, "_PAGE", 100)
+    monkeypatch.setattr(purge, "_SAMPLES", 60)
+    await database.execute(
+        """insert into inboxd.samples
+           select at, n, n, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, n % 6 = 0
+             from (select now() - n * interval '10 s' as at, n from generate_series(1, 1200) n) s;
+           insert into inboxd.sampled_lanes
+           select date_trunc('hour', now()) - h * interval '1 hour', 'event', 't', 'a', a, a, a
+             from generate_series(0, 9) h, (select '{}'::integer[]) as none(a)"""
+    )
+    history = History.model_validate({"samples": "2h"})
+    async with daemon_pool(database) as pool:
+        context = MaintenanceContext(pool, SQL, Metrics("0"), await _worker(database))
+        await Purger(context, history, 10 * SECOND).purge()
+    [row] = await database.fetch(
+        """select count(*) filter (where not of_minute) as all, count(*) filter (where of_minute)
+             as minutes, min(at) > now() - interval '121 min' as new from inboxd.samples"""
+    )
+    assert row["all"] in (49, 50), "of the last ten minutes"
+    assert row["minutes"] in (119, 120)
+    assert row["new"]
+    assert await database.fetchval("select count(*) from inboxd.sampled_lanes") in (3, 4)
+
+
+async def _worker(database: Database) -> Any:
+    async with daemon_session(database) as connection:
+        return await join(connection)
+
+
+async def test_what_cannot_be_counted_in_time_is_counted_less_far_the_next_time(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inboxd.maintenance.samples._LONGEST", 0.2 * SECOND)
+    await send(database, 3)
+    database_settings = Settings.model_validate({"database": {"dsn": database.dsn}}).database
+    async with daemon_pool(database) as pool:
+        metrics = Metrics("0")
+        context = MaintenanceContext(pool, SQL, metrics, await _worker(database))
+        sampler = Sampler(context, database_settings, 10 * SECOND, dict)
+        async with database.connect() as other, other.transaction():
+            await other.execute("lock table inboxd.commands in access exclusive mode")
+            with pytest.raises(asyncpg.QueryCanceledError):
+                await sampler.sample()
+        await sampler.sample()
+        [newest] = await database.fetch("select counts->>'counted_to' from inboxd.newest_sample")
+        assert newest[0] == "10000"
+        await SampleReader(context).show()
+        labels = {"queue": "default", "type": "test.ledger", "priority": "0", "state": "pending"}
+        shown = metrics.registry.get_sample_value("inboxd_command_backlog_rows", labels)
+        assert shown == 3
+        for kind in ("event", "command"):
+            arrived = metrics.registry.get_sample_value("inboxd_arrivals_total", {"kind": kind})
+            assert arrived is not None
+
+
+async def test_a_status_reads_no_row_that_waits(database: Database) -> None:
+    """Any number of looks count nothing: what they read is the sample, and what runs."""
+    await emit(database, 1_000)
+    await send(database, 1_000)
+    await database.execute("update inboxd.commands set status = 'failed' where id % 2 = 0")
+    settings = Settings.model_validate({"database": {"dsn": database.dsn}})
+    read = (
+        "select coalesce(sum(seq_tup_read + idx_tup_fetch), 0) from pg_stat_xact_user_tables"
+        " where relname in ('events', 'commands')"
+    )
+    async with daemon_session(database) as connection:
+        session = Session(connection, SQL)
+        for fresh in (False, True):
+            if fresh:
+                await take(connection)
+            async with connection.transaction():
+                before = await connection.fetchval(read)
+                found = await overview(session, 5, settings, [], [])
+                assert (await connection.fetchval(read) == before) is fresh
+            by = "leader" if fresh else "status"
+            assert found["sample"]["counted_by"] == by
+            assert [lane["pending"] for lane in found["lanes"]] == [1_000, 500]
+            assert [lane["failed"] for lane in found["lanes"]] == [0, 500]
+        await connection.execute("update inboxd.newest_sample set at = at - interval '1 hour'")
+        found = await overview(session, 5, settings, [], [])
+    assert found["sample"]["counted_by"] == "status"
+    assert found["sample"]["newest_age"] > 3599
+    assert found["sample"]["age"] < 60
+
+
+async def test_each_row_arrives_once_whatever_became_of_it(database: Database) -> None:
+    """Of ordered topics, too, whose rows are given two ids; what was written before is no row."""
+    statement = (
+        "insert into inboxd.events (type, topic, ordering_key, dedup_key)"
+        " select 'a.b', topic, 'k', n::text from unnest(array['s', 't']) as topic,"
+        " generate_series(1, 5) n"
+    )
+    await database.execute(
+        "insert into inboxd.topics (name, mode, source, rules)"
+        " values ('s', 'sequential', 'x', '{}')"
+    )
+    async with daemon_session(database) as connection:
+        known = []
+        for _ in range(3):
+            known.append((await take(connection))[0].counts["totals"]["events_written"])
+            await connection.execute(statement)
+            await connection.execute("delete from inboxd.events where topic = 't'")
+            await connection.execute("select pg_stat_force_next_flush()")
+            await connection.execute("select 1")
+    assert [number - known[0] for number in known] == [0, 10, 10]

@@ -1,0 +1,109 @@
+"""Statistics from a worker to a reader: tenants, what could not be written, pages of a roll-up."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from inboxd.maintenance import statistics as task
+from inboxd.maintenance.context import MaintenanceContext
+from inboxd.maintenance.statistics import roll_up_statistics, write_statistics
+from inboxd.model.outcome import explain
+from inboxd.store import statistics
+from inboxd.store.connections import Connection
+from inboxd.store.statistics import FigureFilter
+from inboxd.telemetry.metrics import Metrics
+from inboxd.telemetry.tally import OTHER, Outcome, Tally
+from tests.store.counting import count_of, counted, empty, roll_up, write
+from tests.support import Database
+from tests.support.rows import SQL, daemon_pool, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+_SINCE = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+async def session(database: Database) -> AsyncIterator[Connection]:
+    """The leader's, on tables that are empty."""
+    await empty(database)
+    async with daemon_session(database) as session:
+        yield session
+
+
+@dataclass
+class _Worker:
+    """What the task of a worker has."""
+
+    context: MaintenanceContext
+    tally: Tally
+
+    def count(self, took: float, outcome: Outcome = "succeeded", tenant: str | None = None) -> None:
+        """One that was handled."""
+        self.tally.add("event", "a.b", outcome, took, 1.0, "news", 0.0, "", tenant)
+
+
+@pytest.fixture
+async def worker(database: Database, session: Connection) -> AsyncIterator[_Worker]:
+    """One that counts; the tables are empty."""
+    metrics = Metrics("0")
+    async with daemon_pool(database) as pool:
+        yield _Worker(MaintenanceContext(pool, SQL, metrics, uuid4()), metrics.tally)
+
+
+async def test_what_could_not_be_written_is_written_later(
+    database: Database, session: Connection, worker: _Worker
+) -> None:
+    worker.count(0.25)
+    worker.count(0.5)
+    await write_statistics(worker.context)
+    worker.count(0.125)
+    worker.count(2.0, "failed")
+    await database.execute("alter table inboxd.stats_written rename to away")
+    with pytest.raises(Exception, match="stats_written") as failure:
+        await write_statistics(worker.context)
+    assert "away" not in explain(failure.value).error
+    worker.count(1.0)
+    await database.execute("alter table inboxd.away rename to stats_written")
+    await write_statistics(worker.context)
+    await write_statistics(worker.context)
+    await roll_up(session)
+    (found,) = await statistics.read(session, SQL, "days", _SINCE)
+    assert (found.succeeded, found.outcome("failed")) == (4, 1)
+    assert (found.run.total, found.run.maximum) == (3.875, 2.0)
+
+
+async def test_a_roll_up_takes_all_that_is_there_page_by_page(
+    session: Connection, worker: _Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But what is young: its minute goes on."""
+    monkeypatch.setattr(task, "_PAGE", 3)
+    await write(session, counted(0.0), *(counted(180.0 + 60.0 * n) for n in range(10)))
+    await roll_up_statistics(worker.context)
+    assert await count_of(session, "stats_written") == 1
+    assert await count_of(session, "stats_minutes") == 10
+
+
+async def test_tenants_beyond_the_places_are_others_from_the_first_row_on(
+    session: Connection, worker: _Worker
+) -> None:
+    worker.tally.limit_tenants(2)
+    await statistics.admit_tenants(session, SQL, ["old"], 2)
+    for tenant in ("a", "b", "old", "a", None):
+        worker.count(1.0, tenant=tenant)
+    await write_statistics(worker.context)
+    for tenant in ("a", "b", "old"):
+        worker.count(1.0, tenant=tenant)
+    await write_statistics(worker.context)
+    await roll_up(session)
+    counts = {}
+    for tenant in ("a", "b", "old", OTHER):
+        found = await statistics.lately(
+            session, SQL, timedelta(hours=1), of=FigureFilter(tenant=tenant)
+        )
+        counts[tenant] = sum(each.succeeded for each in found.figures)
+    assert counts == {"a": 3, "b": 0, "old": 1, OTHER: 3}
+    every = await statistics.lately(session, SQL, timedelta(hours=1))
+    assert [each.succeeded for each in every.figures] == [8]
