@@ -5,6 +5,7 @@
 SELECT privilege, object
   FROM (VALUES ('UPDATE', 'events_history'), ('UPDATE', 'commands_history'), ('DELETE', 'bodies'), ('UPDATE', 'receipts'),
                ('UPDATE', 'kept_receipts'), ('UPDATE', 'held_receipts'),
-               ('SELECT', 'bodies'), ('DELETE', 'events'), ('DELETE', 'commands'), ('UPDATE', 'audit'))
+               ('SELECT', 'bodies'), ('DELETE', 'events'), ('DELETE', 'commands'), ('UPDATE', 'audit'),
+               ('SELECT', 'census'), ('INSERT', 'census'), ('UPDATE', 'census'))
        AS needed(privilege, object)
  WHERE NOT has_table_privilege(format('{schema}.%I', object)::regclass, privilege)
