@@ -1,10 +1,11 @@
 -- How many settled rows finished days have: counted once, so that a total is true at any size.
 -- oldest code: 3
 --
--- Code of before neither counts nor corrects: an erasure by its command line leaves a tenant's count in its days.
+-- Code of before does not count. Its leader trims, attaches and copies bodies by functions, which change with this
+-- migration and do what the census needs; an erasure by its command line leaves a tenant's count in its days.
 
--- A partition of history whose day is over. Who counts it writes `begun_at` first; who changes what it says (a type that
--- is trimmed, a tenant that is erased) does too, in its own transaction: a count that began before is thrown away.
+-- A partition of history whose day is over. A count writes `begun_at` first; what changes a day (a type is trimmed, rows
+-- are erased) writes it too, in its own transaction (begin_census): a count that began before is thrown away.
 CREATE TABLE {schema}.census (
     part       text PRIMARY KEY,
     parent     text NOT NULL CHECK (parent IN ('events_history', 'commands_history')),
@@ -19,7 +20,7 @@ CREATE TABLE {schema}.census (
     tenants_left bigint NOT NULL DEFAULT 0
 );
 
--- What a day has, by type and by tenant. There are rows of a day only while it is counted.
+-- What a day has, by type and by tenant. A day has rows here only while its count counts.
 CREATE TABLE {schema}.census_types (
     part   text NOT NULL REFERENCES {schema}.census ON DELETE CASCADE,
     parent text NOT NULL,

@@ -169,10 +169,9 @@ async def _erase_history(
         async with session.connection.transaction():
             row = await store.erase(session, table, subject, stretch, _instead())
             if row["rows"]:
-                if subject.tenant is not None:  # whose count of that day is true no more
-                    await census.begin(
-                        session.connection, session.sql, stretch.part, f"{table}_history"
-                    )
+                # A count of that day may have passed these rows, or meet them again.
+                parent = f"{table}_history"
+                await census.begin(session.connection, session.sql, stretch.part, parent)
                 if entry is None:
                     entry = await _record(session, subject, terms, row["rows"])
                 else:

@@ -2,8 +2,9 @@
 
 Owns what they are made of. Finished days come from the census; a day without one, such as today, is
 counted as far as a bound, and beyond it its successes come from the statistics; what is unsettled
-is counted as far as a bound. Each number says how exact it is. Promises that all are of one moment,
-and that nothing is read without a bound, whatever the tables hold.
+is counted as far as a bound. Each number says how exact it is: "at least" wherever rows may be
+missing from it, also if other parts of it are "about". Promises that all are of one moment, and
+that nothing is read without a bound, whatever the tables hold.
 Known limits: statistics count what workers have written down, some seconds behind, and neither
 operators' dismissals nor a worker's last seconds when it is killed; rows that were dropped, trimmed
 or exported with their day are in no total.
@@ -30,14 +31,15 @@ _DAYS = 3
 
 
 class Exactness(StrEnum):
-    """How true a number is."""
+    """How true a number is. about: a little more or less; at_least: there may be many more."""
 
     EXACT = "exact"
-    AT_LEAST = "at_least"
     ABOUT = "about"
+    AT_LEAST = "at_least"
 
 
-_WORST = (Exactness.EXACT, Exactness.AT_LEAST, Exactness.ABOUT)
+# The best first: a sum of which rows may be missing is no estimate of the whole.
+_WORST = (Exactness.EXACT, Exactness.ABOUT, Exactness.AT_LEAST)
 
 
 class Number(NamedTuple):

@@ -1,12 +1,14 @@
 """The census: how many settled rows a finished day has, counted once.
 
-Owns the tables `census*`. A day of history gets no more rows once it is over; what it says may
-still change, when a type is trimmed, a tenant is erased, or a partition is attached again. Who does
-that says so by `begin`, in the same transaction, and the leader counts that day again: a count that
-began before is thrown away (`end`). A day to which an open transaction has written is not over, and
-what was counted in the future, by a clock that was set back since, is forgotten. So what is counted
-is exact, whoever dies or interferes. Known limit: of a day the largest types and tenants are told
-apart, and what is left is known as a number.
+Owns the tables `census*`. A day of history gets no more rows once it is over; what it has may still
+change: a type is trimmed, rows are erased, a partition is attached again. Each of these calls the
+database's `begin_census` (here `begin`) in its own transaction, and the leader counts that day
+again: a count that began before is thrown away (`end`). Late rows whose bodies are copied forward
+move within their day, which throws away a count that goes on, and no other. A day to which an open
+transaction has written is not over, and what was counted in the future, by a clock that was set
+back since, counts for nothing and is forgotten. So what is counted is exact, whoever dies or
+interferes. Known limit: of a day the largest types and tenants are told apart, and what is left is
+known as a number.
 *See:* `inboxd.maintenance.census`, which counts; `inboxd.operations.totals`, which adds up.
 """
 
@@ -120,9 +122,7 @@ async def uncounted(connection: Connection, sql: Statements) -> list[UncountedDa
 
 async def begin(connection: Connection, sql: Statements, part: str, parent: str) -> datetime:
     """Forget what was counted of a partition, and any count that goes on; for `end`."""
-    async with connection.transaction():
-        began: datetime = await connection.fetchval(sql["begin_census"], part, parent)
-        await connection.execute(sql["clear_census"], part)
+    began: datetime = await connection.fetchval(sql["begin_census"], part, parent)
     return began
 
 

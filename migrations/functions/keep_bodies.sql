@@ -2,20 +2,33 @@
 --
 -- The same id, a new time. At most «most» rows of each table, each row under its lock, so that a replay or a settlement
 -- takes the new place with it; who is busy is left for the next time. Returns how many rows were changed.
+--
+-- A late row moves within its day, where a count that goes on may have passed it, or meet it again: such a count is thrown
+-- away. What is counted already stays true. The day's row in census is locked in either case, so no count begins before the
+-- rows are seen where they are then.
 -- called by: the daemon
 -- roles: worker
--- locks: the rows, SKIP LOCKED
+-- locks: the rows, SKIP LOCKED; then, of the days of late rows, the rows in census
 CREATE OR REPLACE FUNCTION {schema}.keep_bodies(first timestamptz, past timestamptz, most integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     of_table text;
     late     text;
+    recount  text;
     changed  bigint;
     total    bigint := 0;
 BEGIN
     FOREACH of_table IN ARRAY ARRAY['events', 'commands', 'events_history', 'commands_history'] LOOP
-        late := CASE WHEN of_table LIKE '%history'
-                     THEN 'AND (r.finished_at - r.body_at) > interval ''1 day''' ELSE '' END;
+        late := '';
+        recount := '';
+        IF of_table LIKE '%history' THEN
+            late := 'AND (r.finished_at - r.body_at) > interval ''1 day''';
+            recount := format($q$, begun AS (
+                INSERT INTO {schema}.census AS c (part, parent)
+                SELECT DISTINCT p.relname::text, %L FROM moved JOIN pg_class p ON p.oid = moved.tableoid ORDER BY 1
+                    ON CONFLICT (part) DO UPDATE SET begun_at = clock_timestamp() WHERE c.counted_at IS NULL
+            )$q$, of_table);
+        END IF;
         EXECUTE format($q$
             WITH held AS MATERIALIZED (
                 SELECT r.tableoid, r.ctid, r.body_id, r.body_at FROM {schema}.%1$I r
@@ -27,11 +40,13 @@ BEGIN
                   FROM (SELECT DISTINCT body_id, body_at FROM held) AS h
                   JOIN {schema}.bodies b ON b.id = h.body_id AND b.created_at = h.body_at
                     ON CONFLICT DO NOTHING
-            )
-            UPDATE {schema}.%1$I r SET body_at = now()
-              FROM held WHERE r.tableoid = held.tableoid AND r.ctid = held.ctid
-            $q$, of_table, late) USING first, past, most;
-        GET DIAGNOSTICS changed = ROW_COUNT;
+            ), moved AS (
+                UPDATE {schema}.%1$I r SET body_at = now()
+                  FROM held WHERE r.tableoid = held.tableoid AND r.ctid = held.ctid
+                RETURNING r.tableoid
+            )%3$s
+            SELECT count(*) FROM moved
+            $q$, of_table, late, recount) USING first, past, most INTO changed;
         total := total + changed;
     END LOOP;
     RETURN total;

@@ -1,7 +1,8 @@
--- Attach a retired partition again: what it holds is needed after all.
+-- Attach a retired partition again: what it holds is needed after all. Of history, what was counted of that day is forgotten:
+-- who counted it meanwhile did not find its rows.
 -- called by: the daemon
 -- roles: worker
--- locks: the partition; its table, without stopping readers or writers
+-- locks: the partition; its table, without stopping readers or writers; the day's row in census
 CREATE OR REPLACE FUNCTION {schema}.return_partition(wanted text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
@@ -10,5 +11,8 @@ BEGIN
     EXECUTE format('ALTER TABLE {schema}.%I ATTACH PARTITION {schema}.%I FOR VALUES FROM (%L) TO (%L)',
                    retired.parent, wanted, retired.low, retired.high);
     DELETE FROM {schema}.retired WHERE part = wanted;
+    IF retired.parent IN ('events_history', 'commands_history') THEN
+        PERFORM {schema}.begin_census(wanted, retired.parent);
+    END IF;
 END
 $$;

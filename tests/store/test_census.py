@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
-from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -12,65 +11,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inboxd import operations
-from inboxd.maintenance.census import Census
-from inboxd.maintenance.context import MaintenanceContext
-from inboxd.operations import erase, totals
+from inboxd.operations import erase
 from inboxd.operations.bulk import Terms
-from inboxd.operations.totals import Exactness, Number, Totals, count_all
+from inboxd.operations.totals import Number
 from inboxd.store import census, partitions
-from inboxd.store.census import DayCount, UncountedDay
-from inboxd.store.connections import Connection
+from inboxd.store.census import DayCount
 from inboxd.store.session import open_session
 from inboxd.store.wakeups import HotTable
-from inboxd.telemetry.metrics import Metrics
-from tests.store.retained import MONTH, leads, let_go, retire
+from tests.store.days import TABLES, count_day, counted, ended, take, uncounted
+from tests.store.retained import MONTH, let_go, retire
 from tests.support import Database, StartWorker, eventually
-from tests.support.history import day, make_day, settle
-from tests.support.rows import SQL, daemon_pool, daemon_session, emit, send, settings_of
+from tests.support.history import day, make_day
+from tests.support.rows import SQL, daemon_session, emit, send, settings_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
-TABLES: list[HotTable] = ["events", "commands"]
 TYPES, TENANTS = ("a.a", "b.b"), (None, "north", "south")
 DAYS = (2, 3, 4)
 FOREVER = {"events": "forever", "commands": "forever"}
-
-
-async def ended(
-    database: Database,
-    table: str,
-    days: int,
-    rows: int,
-    type_: str = "a.a",
-    status: str = "succeeded",
-    tenant: str | None = None,
-) -> None:
-    """Rows that were settled so many days ago."""
-    await settle(database, days, rows, "new", f"{table}_history")
-    await database.execute(
-        f"update inboxd.{table}_history set type = $1, status = $2, tenant = $3 where type = 'new'",
-        *(type_, status, tenant),
-    )
-
-
-async def take(database: Database) -> None:
-    """One run of the leader's task."""
-    async with daemon_pool(database, 1) as pool:
-        await Census(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()), leads).take()
-
-
-async def counted(
-    database: Database, table: HotTable, type_: str | None = None, tenant: str | None = None
-) -> Totals:
-    async with open_session(settings_of(database)) as session:
-        return await count_all(session, table, type_=type_, tenant=tenant)
-
-
-async def uncounted(database: Database, table: str) -> list[UncountedDay]:
-    """The days of a table that are over."""
-    async with daemon_session(database) as session:
-        days = await census.uncounted(session, SQL)
-    return [each for each in days if each.table == table and each.over]
 
 
 async def truth(
@@ -181,7 +139,7 @@ class _History:
         """Change history, perhaps while another leader has counted and not written it down."""
         async with daemon_session(self._database) as session:
             days = (await uncounted(self._database, self._table))[:1] if meanwhile else []
-            found = [(each, await _count(session, each)) for each in days]
+            found = [(each, await count_day(session, each)) for each in days]
             await change()
             for each, (began, rows) in found:
                 await census.end(session, SQL, each, began, rows)
@@ -218,14 +176,6 @@ class _History:
         if ids:
             async with open_session(settings_of(self._database)) as session:
                 await operations.act(session, self._table, action, ids, actor="a test")
-
-
-async def _count(session: Connection, each: UncountedDay) -> tuple[datetime, DayCount]:
-    began = await census.begin(session, SQL, each.part, each.parent)
-    rows = DayCount()
-    for stretch in census.stretches(each):
-        await census.count(session, SQL, each, stretch, rows)
-    return began, rows
 
 
 async def _live(database: Database, table: HotTable, first: list[Any], then: list[Any]) -> None:
@@ -278,10 +228,10 @@ async def test_a_count_that_something_came_between_is_thrown_away(database: Data
     await ended(database, "events", 2, 3)
     (found,) = [each for each in await uncounted(database, "events") if day(2) in each.part]
     async with daemon_session(database) as session:
-        began, rows = await _count(session, found)
+        began, rows = await count_day(session, found)
         await census.begin(session, SQL, found.part, found.parent)
         assert not await census.end(session, SQL, found, began, rows)
-        began, rows = await _count(session, found)
+        began, rows = await count_day(session, found)
         assert await census.end(session, SQL, found, began, rows)
         assert not await census.end(session, SQL, found, began, rows), "a second time"
     assert found.part not in [each.part for each in await uncounted(database, "events")]
@@ -322,21 +272,49 @@ async def test_a_day_that_an_open_transaction_has_written_to_is_not_over(
     assert (await counted(database, "events")).successes == Number(2)
 
 
+async def test_a_day_that_an_older_leader_trims_is_counted_again(database: Database) -> None:
+    """It calls the database's function, and knows of no census."""
+    await make_day(database, 2, "events_history")
+    await ended(database, "events", 2, 3)
+    await ended(database, "events", 2, 2, "b.b")
+    await take(database)
+    async with daemon_session(database) as session:
+        removed = await session.fetchval(
+            "select inboxd.trim_partition($1, '{b.b}', 0, 2000)", f"events_history{day(2)}"
+        )
+    assert removed == 2
+    assert (await counted(database, "events")).successes == Number(3)
+    assert len(await uncounted(database, "events")) == 1
+
+
+async def test_a_day_that_is_dropped_counts_no_more(database: Database) -> None:
+    """Before any leader looks."""
+    await make_day(database, 2, "events_history")
+    await ended(database, "events", 2, 3, tenant="north")
+    await take(database)
+    await database.execute(f"drop table inboxd.events_history{day(2)}")
+    for of in ({}, {"type_": "a.a"}, {"tenant": "north"}):
+        assert (await counted(database, "events", **of)).total == Number(0), of
+
+
 async def test_what_was_counted_in_the_future_counts_no_more(database: Database) -> None:
     """The clock ran ahead, a day seemed to be over, and it was set back."""
-    await ended(database, "events", 0, 1)
+    await ended(database, "events", 0, 1, tenant="north")
     part = f"events_history{day(0)}"
     async with daemon_session(database) as session:
         days = await census.uncounted(session, SQL)
         (today,) = [each for each in days if each.part == part]
-        began, rows = await _count(session, today)
+        began, rows = await count_day(session, today)
         assert await census.end(session, SQL, today, began, rows)
-    await ended(database, "events", 0, 1)
+    await ended(database, "events", 0, 1, tenant="north")
     assert (await counted(database, "events")).successes == Number(1)
     await database.execute(
         "update inboxd.census set counted_at = now() + interval '1 hour' where part = $1", part
     )
+    for of in ({}, {"type_": "a.a"}, {"tenant": "north"}):
+        assert (await counted(database, "events", **of)).successes == Number(2), "looked at"
     await take(database)
+    assert await database.fetchval("select count(*) from inboxd.census where part = $1", part) == 0
     assert (await counted(database, "events")).successes == Number(2)
 
 
@@ -405,48 +383,6 @@ def test_of_too_many_the_largest_are_told_apart() -> None:
     assert sorted(found.tenants) == ["tenant 2", "tenant 3", "tenant 4"]
     assert (found.types_left, found.tenants_left) == (1 + 2 + 3, 1 + 2)
     assert found.statuses.total() == 15
-
-
-async def test_what_is_not_told_apart_makes_a_number_the_least(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(DayCount.shorten, "__defaults__", (1, 1))
-    await make_day(database, 2, "events_history")
-    for rows, name in ((3, "north"), (1, "south")):
-        await ended(database, "events", 2, rows, f"of {name}", tenant=name)
-    await take(database)
-    assert (await counted(database, "events")).successes == Number(4)
-    for of in ({"type_": "of north"}, {"tenant": "north"}):
-        found = (await counted(database, "events", **of)).successes
-        assert found == Number(3, Exactness.AT_LEAST)
-    south = (await counted(database, "events", tenant="south")).successes
-    assert south == Number(0, Exactness.AT_LEAST)
-
-
-async def test_beyond_the_bound_statistics_and_the_least_are_told(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(totals, "_LOOKED", 2)
-    monkeypatch.setattr(totals, "COUNTED", 2)
-    await ended(database, "events", 0, 5)
-    await emit(database, 3)
-    found = await counted(database, "events")
-    assert found.successes == Number(3, Exactness.ABOUT), "the statistics know none of them"
-    assert found.dismissed == Number(0, Exactness.AT_LEAST)
-    assert found.pending == Number(3, Exactness.AT_LEAST)
-    assert found.total == Number(6, Exactness.ABOUT)
-
-
-async def test_statistics_tell_nothing_of_a_tenant_that_they_do_not_name(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(totals, "_LOOKED", 2)
-    await ended(database, "events", 0, 5, tenant="north")
-    found = await counted(database, "events", tenant="north")
-    assert found.successes == Number(3, Exactness.AT_LEAST)
-    await database.execute("insert into inboxd.stats_tenants (tenant) values ('north')")
-    found = await counted(database, "events", tenant="north")
-    assert found.successes == Number(3, Exactness.ABOUT)
 
 
 async def test_a_leader_takes_the_census(database: Database, start_worker: StartWorker) -> None:

@@ -13,9 +13,9 @@ transaction that was open for days can bring about, such a body is not found.
 from collections.abc import Callable
 
 from inboxd.maintenance.partitions.export import Exporter
-from inboxd.store import census, partitions
+from inboxd.store import partitions
 from inboxd.store.connections import Connection
-from inboxd.store.partitions import BODIES, HISTORY, RECEIPTS, Partition
+from inboxd.store.partitions import BODIES, RECEIPTS, Partition
 from inboxd.store.statements import Statements
 
 
@@ -81,16 +81,9 @@ class PartitionRemoval:
         if gone:
             self._tell("dropped a partition", partition=partition.part)
         elif gone is False:
-            await self._give_back(partition)
+            await partitions.give_back(self._connection, self._sql, partition)
             self._tell("a partition is needed; it is attached again", partition=partition.part)
         return bool(gone)
-
-    async def _give_back(self, partition: Partition) -> None:
-        """Attach it again; who counted it meanwhile did not find its rows."""
-        async with self._connection.transaction():
-            await partitions.give_back(self._connection, self._sql, partition)
-            if partition.parent in HISTORY:
-                await census.begin(self._connection, self._sql, partition.part, partition.parent)
 
     async def _may_go(self, partition: Partition, *, exported: bool) -> bool:
         """Whether a detached partition is needed by nobody."""

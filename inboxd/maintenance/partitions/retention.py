@@ -16,7 +16,7 @@ from inboxd.errors import ExportError, PartitionBusy
 from inboxd.maintenance.partitions.export import Exporter
 from inboxd.maintenance.partitions.removal import PartitionRemoval
 from inboxd.settings import Settings
-from inboxd.store import census, partitions
+from inboxd.store import partitions
 from inboxd.store.connections import Connection, connect
 from inboxd.store.partitions import HISTORY, Partition
 from inboxd.store.retention import kept, served, stays
@@ -126,18 +126,8 @@ class Retention:
             rows = 0
             for page in range(0, await partitions.pages(connection, self.sql, each), _TRIMMED):
                 began = anyio.current_time()
-                rows += await self._trim_step(connection, each, types, page)
+                rows += await partitions.trim(connection, self.sql, each, types, page, _TRIMMED)
                 await anyio.sleep((anyio.current_time() - began) * _REST)
             await partitions.record_trim(connection, self.sql, each, types, rows)
             self.metrics.purged.labels(each.parent).inc(rows)
             _log.info("removed types", partition=each.part, types=types, rows=rows)
-
-    async def _trim_step(
-        self, connection: Connection, each: Partition, types: list[str], page: int
-    ) -> int:
-        """Remove what some pages have, and with it what a census says of that day."""
-        async with connection.transaction():
-            rows = await partitions.trim(connection, self.sql, each, types, page, _TRIMMED)
-            if rows:
-                await census.begin(connection, self.sql, each.part, each.parent)
-        return rows

@@ -41,7 +41,6 @@ _BEGIN = ("census_types_part", "census_tenants_part")
 CENSUS: dict[str, tuple[Case, tuple[str, ...]]] = {
     "uncounted_partitions": (lambda c, k: census.uncounted(c, SQL), ()),
     "begin_census": (_begin, _BEGIN),
-    "clear_census": (_begin, _BEGIN),
     "end_census": (_end, _BEGIN),
     "count_stretch_events": (_stretch("events"), ()),
     "count_stretch_commands": (_stretch("commands"), ()),

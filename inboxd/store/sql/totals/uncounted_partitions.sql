@@ -1,4 +1,5 @@
--- The partitions of history that no census has, the oldest first, without those that hold nothing yet.
+-- The partitions of history that no census has, or only one of the future, the oldest first, without those that hold
+-- nothing yet.
 -- parameters: none
 -- returns: parent, part, low, high (its range), pages, over (whether its day ended more than an hour ago, and no
 --          transaction that is open, or prepared, has written to it: it gets no more rows)
@@ -10,6 +11,6 @@ SELECT p.parent, p.part, p.low, p.high, coalesce(pg_relation_size(p.oid), 0) / c
                           AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
                        ) AS over
   FROM {schema}.partitions p
-  LEFT JOIN {schema}.census c ON c.part = p.part AND c.counted_at IS NOT NULL
+  LEFT JOIN {schema}.census c ON c.part = p.part AND c.counted_at <= now()
  WHERE p.parent IN ('events_history', 'commands_history') AND p.low <= now() AND NOT p.pending AND c.part IS NULL
  ORDER BY p.low, p.part

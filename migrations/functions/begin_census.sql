@@ -1,0 +1,20 @@
+-- Forget what was counted of a partition of history, and any count of it that goes on: it is to be counted, or it changes.
+-- Returns the time by which end_census.sql knows whether its count was the last one that began.
+--
+-- The day's row in census stays locked until the transaction ends, so no count begins before what that has changed is seen.
+-- called by: return_partition, trim_partition, the daemon
+-- roles: worker
+-- locks: the day's row in census, and what was counted of it
+CREATE OR REPLACE FUNCTION {schema}.begin_census(wanted text, its_parent text) RETURNS timestamptz
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    began timestamptz;
+BEGIN
+    INSERT INTO {schema}.census (part, parent) VALUES (wanted, its_parent)
+        ON CONFLICT (part) DO UPDATE SET begun_at = clock_timestamp(), counted_at = NULL
+    RETURNING begun_at INTO began;
+    DELETE FROM {schema}.census_types t WHERE t.part = wanted;
+    DELETE FROM {schema}.census_tenants t WHERE t.part = wanted;
+    RETURN began;
+END
+$$;

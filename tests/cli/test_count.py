@@ -1,0 +1,70 @@
+"""How many rows there are, as `inboxd events count` and `inboxd commands count` show it."""
+
+import pytest
+
+from inboxd.operations import totals
+from tests.cli.conftest import Cli
+from tests.cli.test_rows import Sql, emit, fail, run, send, settle
+
+
+def _exact(**numbers: int) -> dict[str, object]:
+    return {name: {"rows": rows, "exactness": "exact"} for name, rows in numbers.items()}
+
+
+def _shown(text: str) -> dict[str, tuple[str, str]]:
+    """Rows and how exact they are, by name, without the heading."""
+    lines = [line.split("\t") for line in text.splitlines()]
+    return {name: (rows, how) for name, rows, how in lines[1:]}
+
+
+def test_commands_are_counted_by_what_became_of_them(cli: Cli, sql: Sql) -> None:
+    ids = [send(sql) for _ in range(4)]
+    fail(sql, "commands", ids[0])
+    run(sql, ids[1])
+    found = cli("commands", "count", "--json").json
+    done = dict.fromkeys(("successes", "cancelled", "dismissed", "replayed"), 0)
+    assert found.pop("days_without_census") <= 1, "yesterday, which no worker has counted"
+    assert found == _exact(total=4, pending=2, processing=1, errors=1, **done)
+    shown = _shown(cli("commands", "count").out)
+    assert shown["total"] == ("4", "exactly")
+    assert shown["processing"] == ("1", "exactly")
+    assert list(shown) == list(found)
+
+
+def test_events_are_counted_of_a_type_and_of_a_tenant(cli: Cli, sql: Sql) -> None:
+    """How many of them run is not known by type or tenant."""
+    settle(sql, emit(sql, "a.b"))
+    emit(sql, "a.b", tenant="north")
+    emit(sql, "x.y", tenant="north")
+    whole = cli("events", "count", "--json").json
+    assert (whole["total"], whole["successes"]) == tuple(_exact(total=3, successes=1).values())
+    assert whole["processing"] == {"rows": 0, "exactness": "about"}
+    for wanted, total, successes in (
+        (("--type", "a.b"), 2, 1),
+        (("--tenant", "north"), 2, 0),
+        (("--type", "x.y", "--tenant", "north"), 1, 0),
+        (("--type", "none"), 0, 0),
+    ):
+        found = cli("events", "count", *wanted, "--json").json
+        numbers = _exact(total=total, successes=successes)
+        assert {name: found[name] for name in numbers} == numbers
+        assert found["processing"] is None
+        assert "processing" not in _shown(cli("events", "count", *wanted).out)
+
+
+def test_what_is_not_counted_exactly_is_told(
+    cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(totals, "COUNTED", 2)
+    monkeypatch.setattr(totals, "_LOOKED", 2)
+    for id_ in [emit(sql) for _ in range(5)]:
+        settle(sql, id_)
+    for _ in range(4):
+        emit(sql)
+    shown = _shown(cli("events", "count").out)
+    assert shown["pending"] == ("3+", "at least so many")
+    assert shown["successes"] == ("≈ 3", "by statistics, some seconds behind")
+    assert shown["total"] == ("6+", "at least so many")
+    found = cli("events", "count", "--json").json
+    assert found["total"] == {"rows": 6, "exactness": "at_least"}
+    assert found["successes"] == {"rows": 3, "exactness": "about"}

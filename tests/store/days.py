@@ -1,0 +1,76 @@
+"""Days of history for tests of the census and of totals: filled, counted, and added up."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from uuid import uuid4
+
+from inboxd.maintenance.census import Census
+from inboxd.maintenance.context import MaintenanceContext
+from inboxd.operations.totals import Totals, count_all
+from inboxd.store import census
+from inboxd.store.census import DayCount, UncountedDay
+from inboxd.store.connections import Connection
+from inboxd.store.session import open_session
+from inboxd.store.wakeups import HotTable
+from inboxd.telemetry.metrics import Metrics
+from tests.store.retained import leads
+from tests.support import Database
+from tests.support.history import settle
+from tests.support.rows import SQL, daemon_pool, daemon_session, settings_of
+
+TABLES: list[HotTable] = ["events", "commands"]
+
+
+async def ended(
+    database: Database,
+    table: str,
+    days: int,
+    rows: int,
+    type_: str = "a.a",
+    status: str = "succeeded",
+    tenant: str | None = None,
+) -> None:
+    """Rows that were settled so many days ago."""
+    await settle(database, days, rows, "new", f"{table}_history")
+    await database.execute(
+        f"update inboxd.{table}_history set type = $1, status = $2, tenant = $3 where type = 'new'",
+        *(type_, status, tenant),
+    )
+
+
+async def take(database: Database) -> None:
+    """One run of the leader's task."""
+    async with daemon_pool(database, 1) as pool:
+        await Census(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()), leads).take()
+
+
+async def counted(
+    database: Database, table: HotTable, type_: str | None = None, tenant: str | None = None
+) -> Totals:
+    async with open_session(settings_of(database)) as session:
+        return await count_all(session, table, type_=type_, tenant=tenant)
+
+
+async def uncounted(database: Database, table: str) -> list[UncountedDay]:
+    """The days of a table that are over."""
+    async with daemon_session(database) as session:
+        days = await census.uncounted(session, SQL)
+    return [each for each in days if each.table == table and each.over]
+
+
+async def _nothing() -> None:
+    """Nothing happens in the middle of a count."""
+
+
+async def count_day(
+    session: Connection, each: UncountedDay, change: Callable[[], Awaitable[object]] = _nothing
+) -> tuple[datetime, DayCount]:
+    """Count a day; `change` happens before its last stretch."""
+    began = await census.begin(session, SQL, each.part, each.parent)
+    rows = DayCount()
+    *first, last = census.stretches(each)
+    for stretch in first:
+        await census.count(session, SQL, each, stretch, rows)
+    await change()
+    await census.count(session, SQL, each, last, rows)
+    return began, rows
