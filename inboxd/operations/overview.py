@@ -161,9 +161,7 @@ def _completion(each: Figures, hours: int) -> dict[str, Any]:
         "kind": each.kind,
         "type": each.type,
         "completed": succeeded,
-        "mean": each.completion.total / succeeded if succeeded else None,
-        "maximum": each.completion.maximum if succeeded else None,
-        **_ranks(each.completion),
+        **_took(each.completion, succeeded),
         "attempts": each.attempts,
         "reprocessed": each.reprocessed,
         "after_retry": each.outcome("succeeded", "retry"),
@@ -183,19 +181,18 @@ async def _throughput(session: Session, minutes: int) -> list[dict[str, Any]]:
             "type": each.type,
             "seconds": seconds,
             **{name: each.outcome(name) for name in _OUTCOMES},
-            "mean": each.run.total / each.executed if each.executed else None,
-            "maximum": each.run.maximum if each.executed else None,
-            **_ranks(each.run),
+            **_took(each.run, each.executed),
         }
         for each in _in_order(lately.figures)
         if any(each.outcome(name) for name in _OUTCOMES)
     ]
 
 
-def _ranks(durations: Durations) -> dict[str, float | None]:
-    """Percentiles, by their names."""
-    found = percentiles(durations)
-    return {rank: getattr(found, rank) for rank in RANKS}
+def _took(durations: Durations, count: int) -> dict[str, float | None]:
+    """How long so many took, by the names that it has here."""
+    found = percentiles(durations, count)
+    took: dict[str, float | None] = {"mean": found.mean, "maximum": found.longest}
+    return took | {rank: getattr(found, rank) for rank in RANKS}
 
 
 def _in_order(figures: Sequence[Figures]) -> list[Figures]:

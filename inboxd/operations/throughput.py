@@ -15,7 +15,11 @@ RANKS: tuple[Rank, ...] = get_args(Rank)
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """How long something took, in seconds, each percentile to within its bucket; None: nothing."""
+    """How long something took, in seconds, each percentile to within its bucket; None: unknown.
+
+    count: how many there were. What code of before has counted has no histogram, so percentiles are
+    of the others alone.
+    """
 
     count: int
     mean: float | None
@@ -80,15 +84,15 @@ def throughput_of(figures: Figures, seconds: float) -> Throughput:
         after_retry=figures.outcome("succeeded", "retry"),
         after_replay=figures.outcome("succeeded", "replay"),
         failed_again=figures.outcome("failed", "retry", "replay"),
-        run=percentiles(figures.run),
-        wait=percentiles(figures.wait),
-        completion=percentiles(figures.completion),
+        run=percentiles(figures.run, figures.executed),
+        # Code of before did not count it at all.
+        wait=percentiles(figures.wait, figures.wait.count),
+        completion=percentiles(figures.completion, figures.succeeded),
     )
 
 
-def percentiles(durations: Durations) -> Percentiles:
-    """Those that are shown of a histogram."""
-    count = durations.count
+def percentiles(durations: Durations, count: int) -> Percentiles:
+    """What is shown of how long so many took."""
     return Percentiles(
         count=count,
         mean=durations.total / count if count else None,

@@ -53,7 +53,7 @@ def test_a_span_has_what_was_done_of_each_type_and_lane(cli: Cli) -> None:
     for name in ("run", "wait"):
         assert 0.06 < paid[name]["p50"] < 0.13
         assert 8 <= paid[name]["p95"] <= paid[name]["p99"] <= 12
-    assert paid["completion"]["count"] == 22, "of successes alone"
+    assert paid["completion"]["count"] == 33, "of successes alone"
     lanes = {each["topic"]: each["succeeded"] for each in events["topics"]}
     assert lanes == {"orders": 33, "mails": 2}
     (mail,) = found["commands"]["types"]

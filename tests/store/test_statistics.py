@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from inboxd.operations.throughput import throughput_of
 from inboxd.store import purging, statistics
 from inboxd.store.connections import Connection
 from inboxd.store.statistics import RESOLUTIONS, FigureFilter, Figures, Resolution
@@ -21,7 +22,7 @@ from tests.store.counting import count_of, counted, empty, of, roll_up, write
 from tests.support import Database
 from tests.support.rows import SQL, daemon_session
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
 _UNITS = {
     "minutes": timedelta(minutes=1),
@@ -261,6 +262,25 @@ async def test_what_older_code_wrote_is_taken_over_and_counts_once(session: Conn
     assert (found.outcome("failed"), found.reprocessed, found.attempts) == (4, 2, 12)
     assert (found.run.total, found.run.maximum) == (6.0, 1.5)
     assert (found.completion.total, found.completion.maximum) == (16.0, 6.0)
+
+
+async def test_means_are_of_what_older_code_counted_too(session: Connection) -> None:
+    """It wrote totals, and no histograms."""
+    old = (
+        "insert into inboxd.stats values (date_trunc('minute', now()), $1, 'event', 'a',"
+        " $2, $3, $4, $5)"
+    )
+    me = "00000000-0000-0000-0000-000000000001"
+    await session.execute(old, me, "succeeded", 3, 6.0, 4.0)
+    await session.execute(old, me, "completed", 3, 9.0, 5.0)
+    await session.execute(old, me, "failed", 1, 1.0, 1.0)
+    await roll_up(session)
+    await write(session, counted(took=(5.0,)))
+    (found,) = await statistics.read(session, SQL, "days", _SINCE, apart=())
+    done = throughput_of(found, 60.0)
+    assert (done.run.count, done.run.mean, done.run.longest) == (5, (6.0 + 1.0 + 5.0) / 5, 5.0)
+    assert (done.completion.count, done.completion.mean) == (4, (9.0 + 10.0) / 4)
+    assert (done.wait.count, done.wait.mean) == (2, 5.0), "it did not count waits"
 
 
 async def test_tenants_have_places_as_long_as_there_are_some(session: Connection) -> None:
