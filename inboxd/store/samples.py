@@ -6,8 +6,10 @@ written behind a newer one, so that two leaders, or one that slept, write no non
 counted stops at a bound, which the sample names. Arrivals are differences of what the server counts
 as inserted: exact but for rows that were rolled back, or taken into another topic; those around a
 crash or failover of the server are lost. No insert pays for them.
-Known limits: of events and of commands the `LANES` fullest are kept, though all are in the totals;
-a lane's arrivals are not sampled; how many events run is what workers said with their heartbeats.
+Known limits: of events and of commands `LANES` lanes are kept of what waits, and as many each of
+what runs, is suspect, is dead and has no handler: those whose oldest due row has waited longest,
+then the fullest; all are in the totals. A lane's arrivals are not sampled; how many events run is
+what workers said with their heartbeats.
 *See:* `maintenance/samples.py`, which takes them.
 """
 
@@ -27,8 +29,10 @@ from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 from inboxd.telemetry.metrics import CommandBacklog, EventBacklog
 
-# Of events, and of commands: lanes in a sample. Producers may invent more.
+# Lanes in a sample: of events and of commands, of what waits and of each of these states. Producers
+# may invent more.
 LANES = 500
+_APART = ("running", "suspect", "failed", "kept")
 # Points of a series; and the shortest step of a lane's.
 MOST_POINTS = 1_000
 _MINUTE = timedelta(minutes=1)
@@ -101,7 +105,7 @@ async def count(
     events = _plain(await connection.fetch(sql["lanes_events"], *to))
     commands = _plain(await connection.fetch(sql["lanes_commands"], *to))
     in_lines = _plain(await connection.fetch(sql["status_lines"], to.waiting))
-    kept_events, kept_commands = _fullest(events), _fullest(commands)
+    kept_events, kept_commands = _bounded(events), _bounded(commands)
     counts: Counts = {
         "counted_to": to.waiting,
         "failed_counted_to": to.failed,
@@ -229,9 +233,8 @@ def event_backlog(counts: Counts) -> Iterator[EventBacklog]:
     """The unsettled events, lane by lane; those in lines are counted by their topic alone."""
     for row in counts["events"]:
         if row["state"] != "failed":
-            age = None if row["paused"] else row["oldest"]
             lane = (row["topic"], row["type"], row["state"])
-            yield EventBacklog(*lane, row["rows"], age, row["breaker"])
+            yield EventBacklog(*lane, row["rows"], _age(row), row["breaker"])
     for type_, rows in _failed(counts["events"]):
         yield EventBacklog("", type_, "failed", rows, None)
     for row in counts["lines"]:
@@ -249,12 +252,11 @@ def command_backlog(counts: Counts) -> Iterator[CommandBacklog]:
     """The unsettled commands, lane by lane; those that run, and suspects, all together."""
     together = {"suspect": 0, "running": 0}
     for row in counts["commands"]:
-        state, age = row["state"], None if row["paused"] else row["oldest"]
-        if state in together:
-            together[state] += row["rows"]
-        elif state != "failed":
+        if row["state"] in together:
+            together[row["state"]] += row["rows"]
+        elif row["state"] != "failed":
             lane = (row["queue"], row["type"], row["priority"])
-            yield CommandBacklog(*lane, state, row["rows"], age, row["breaker"])
+            yield CommandBacklog(*lane, row["state"], row["rows"], _age(row), row["breaker"])
     for type_, rows in _failed(counts["commands"]):
         yield CommandBacklog("", type_, "", "failed", rows, None)
     for state, rows in together.items():
@@ -277,18 +279,29 @@ def _plain(rows: Iterable[Row]) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-def _fullest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    if len(rows) <= LANES:
-        return rows
-    return sorted(rows, key=lambda row: -row["rows"])[:LANES]
+def _bounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lanes that are kept, in their order; the others are in the totals alone."""
+    seen = Counter[str]()
+    kept = set[int]()
+    for place, row in sorted(
+        enumerate(rows), key=lambda each: (-(_age(each[1]) or 0.0), -each[1]["rows"])
+    ):
+        group = row["state"] if row["state"] in _APART else "waiting"
+        seen[group] += 1
+        if seen[group] <= LANES:
+            kept.add(place)
+    return [row for place, row in enumerate(rows) if place in kept]
+
+
+def _age(row: Mapping[str, Any]) -> float | None:
+    """How long the oldest due row of a lane has waited; None: none is due, or it is paused."""
+    age: float | None = None if row["paused"] else row["oldest"]
+    return age
 
 
 def _late(row: Mapping[str, Any]) -> float | None:
     """Since when a lane is late with a worker: neither paused, nor behind a breaker, nor kept."""
-    if row["paused"] or row["breaker"] is not None or row["state"] == "kept":
-        return None
-    age: float | None = row["oldest"]
-    return age
+    return None if row["breaker"] is not None or row["state"] == "kept" else _age(row)
 
 
 def _totals(

@@ -9,7 +9,7 @@ more than a no-op event does.
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, ProcessCollector
 from prometheus_client.registry import RestrictedRegistry
@@ -412,15 +412,14 @@ class Metrics:
         self.ignored.labels(type_).inc(count)
 
     def show_backlog(self, events: list[EventBacklog], commands: list[CommandBacklog]) -> None:
-        """Replace the shown backlog; of each kind, beyond `MAX_LANES` only the fullest lanes."""
-        seen, asked = _fullest(events), _fullest(commands)
-        kept = [each for each in seen if each.state == "kept"]
-        late = [each for each in seen if each.state != "kept" and not each.breaker]
-        due = [each for each in asked if not each.breaker]
-        _replace(self.event_backlog, [(each[:-3], each.rows) for each in seen])
+        """Replace the shown backlog; a sample bounds it."""
+        kept = [each for each in events if each.state == "kept"]
+        late = [each for each in events if each.state != "kept" and not each.breaker]
+        due = [each for each in commands if not each.breaker]
+        _replace(self.event_backlog, [(each[:-3], each.rows) for each in events])
         _replace(self.event_age, [(each[:-3], each.age) for each in late])
         _replace(self.kept_age, [((each.topic, each.type), each.age or 0.0) for each in kept])
-        _replace(self.command_backlog, [(each[:-3], each.rows) for each in asked])
+        _replace(self.command_backlog, [(each[:-3], each.rows) for each in commands])
         _replace(self.command_age, [(each[:-3], each.age) for each in due])
         _replace(self.breaker_age, _waiting(*events, *commands))
 
@@ -463,14 +462,6 @@ def _from_zero(counter: Counter, *values: str) -> None:
     """Show a counter of one label, whose values are known, before it counts."""
     for value in values:
         counter.labels(value)
-
-
-_Lane = TypeVar("_Lane", EventBacklog, CommandBacklog)
-
-
-def _fullest(lanes: list[_Lane]) -> list[_Lane]:
-    """Those that are not counted first: lines that wait for a handler, at most one a topic."""
-    return sorted(lanes, key=lambda lane: (lane.rows is not None, -(lane.rows or 0)))[:MAX_LANES]
 
 
 def _replace(gauge: Gauge, values: Iterable[tuple[tuple[str, ...], float | None]]) -> None:

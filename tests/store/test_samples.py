@@ -46,6 +46,7 @@ async def _series(database: Database, seconds: float, points: int) -> list[dict[
         return await samples.series(session, NOON, NOON + seconds * SECOND, points)
 
 
+@pytest.mark.safety
 async def test_a_sample_counts_all_lanes_and_says_what_is_paused(database: Database) -> None:
     await emit(database, 4, "a.b")
     await send(database, 3, "c.d", "q")
@@ -107,19 +108,46 @@ async def test_a_sample_counts_all_lanes_and_says_what_is_paused(database: Datab
     ]
 
 
-async def test_only_the_fullest_lanes_are_kept_and_all_are_in_the_totals(
+@pytest.mark.safety
+async def test_of_too_many_lanes_the_oldest_due_are_kept_and_all_are_in_the_totals(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each state has its own room, and what is not due, or is paused, comes last."""
     monkeypatch.setattr(samples, "LANES", 2)
     for number in range(1, 5):
         await send(database, number, f"t{number}")
+        await send(database, 10, f"later{number}")
+        await emit(database, 1, f"t{number}")
+        await emit(database, number, f"dead{number}")
+        for state in ("running", "failed"):
+            await send(database, number, f"{state}{number}")
+    await database.execute(
+        """update inboxd.commands set run_at = now() + interval '1 day' where type like 'later%';
+           update inboxd.commands set run_at = now() - (right(type, 1) || '0 s')::interval
+            where type like 't%';
+           update inboxd.events set run_at = now() - (right(type, 1) || '0 s')::interval
+            where type like 't%';
+           update inboxd.events set status = 'failed' where type like 'dead%';
+           update inboxd.commands set status = 'failed' where type like 'failed%';
+           update inboxd.commands set status = 'running', worker_id = inboxd.new_uuid()
+            where type like 'running%';
+           insert into inboxd.controls (kind, name, actor) values ('type', 't4', 'ada')"""
+    )
     async with daemon_session(database) as connection:
         sample, _ = await take(connection)
-    assert [lane["rows"] for lane in sample.counts["commands"]] == [4, 3]
-    assert sample.counts["left_out"] == 2
-    assert sample.counts["totals"]["commands_waiting"] == 10
+    counts = sample.counts
+    assert {lane["type"] for lane in counts["commands"]} == {
+        *("t3", "t2", "running4", "running3", "failed4", "failed3")
+    }
+    assert {lane["type"] for lane in counts["events"]} == {"t3", "t2", "dead4", "dead3"}
+    assert counts["left_out"] == 4 * 4 + 2 * 4 - 6 - 4
+    totals = counts["totals"]
+    assert (totals["commands_waiting"], totals["commands_running"]) == (50, 10)
+    assert (totals["commands_failed"], totals["events_failed"]) == (10, 10)
+    assert totals["events_waiting"] == 4
 
 
+@pytest.mark.safety
 async def test_none_is_written_behind_a_newer_one(database: Database) -> None:
     """A leader that was stopped while it counted, and the one that leads meanwhile."""
     async with daemon_session(database) as slow, daemon_session(database) as quick:
@@ -136,6 +164,7 @@ async def test_none_is_written_behind_a_newer_one(database: Database) -> None:
     assert [row["at"] for row in await database.fetch("select at from inboxd.samples")] == [new.at]
 
 
+@pytest.mark.safety
 async def test_after_the_clock_was_set_back_samples_go_on(database: Database) -> None:
     async with daemon_session(database) as connection:
         await take(connection)
@@ -150,6 +179,7 @@ async def test_after_the_clock_was_set_back_samples_go_on(database: Database) ->
     assert [row["at"] for row in rows] == [sample.at], "what was ahead is gone"
 
 
+@pytest.mark.safety
 async def test_a_series_has_what_arrived_in_the_time_that_it_names(database: Database) -> None:
     await _insert(database, (-10, 100), (0, 110), (10, 150), (20, 150), (60, 190), (70, 10))
     steps = await _series(database, 80, points=4)
@@ -164,6 +194,7 @@ async def test_a_series_has_what_arrived_in_the_time_that_it_names(database: Dat
     assert len(await _series(database, 80, points=10**9)) == 5
 
 
+@pytest.mark.safety
 async def test_nothing_is_known_of_before_the_first(database: Database) -> None:
     await _insert(database, (0, 110), (10, 150))
     first, second = await _series(database, 20, points=2)
@@ -171,6 +202,7 @@ async def test_nothing_is_known_of_before_the_first(database: Database) -> None:
     assert (second["seconds"], second["events_arrived"]) == (10, 40)
 
 
+@pytest.mark.safety
 @pytest.mark.parametrize(("writes", "reads"), [("UTC", "UTC"), ("Asia/Kolkata", "UTC")])
 async def test_a_lane_is_noted_minute_by_minute(
     database: Database, writes: str, reads: str
@@ -235,7 +267,7 @@ async def test_a_day_s_chart_reads_few_blocks_and_the_newest_sample_four(
 ) -> None:
     await _full(database)
     now = datetime.now(UTC)
-    day, fortnight = now - timedelta(days=1), now - timedelta(days=14)
+    day, fortnight, decade = (now - timedelta(days=days) for days in (1, 14, 3650))
     lane = ("event", "topic", "t7")
     async with daemon_session(database) as connection:
         session = Session(connection, SQL)
@@ -245,6 +277,8 @@ async def test_a_day_s_chart_reads_few_blocks_and_the_newest_sample_four(
             (200, lambda: samples.series(session, day, now, 288)),
             (600, lambda: samples.series(session, fortnight, now, 1_000)),
             (120, lambda: samples.lane_series(session, lane, day, now, 288)),
+            # Ten years have 87,600 hours, samples have those of a day.
+            (150, lambda: samples.lane_series(session, lane, decade, now, 288)),
             (150, lambda: samples.lanes_series(session, now - timedelta(hours=1))),
         ):
             await work()
@@ -340,6 +374,7 @@ async def test_a_status_reads_no_row_that_waits(database: Database) -> None:
     assert found["sample"]["age"] < 60
 
 
+@pytest.mark.safety
 async def test_each_row_arrives_once_whatever_became_of_it(database: Database) -> None:
     """Of ordered topics, too, whose rows are given two ids; what was written before is no row."""
     statement = (

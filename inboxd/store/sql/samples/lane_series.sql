@@ -3,11 +3,14 @@
 --             $4 timestamptz since, $5 timestamptz until (left out), $6 interval of a step
 -- returns: at (the beginning of the step), waiting, failed, oldest (seconds): the largest of the step
 -- locks: nothing
+-- Each hour is one probe, from the oldest that there is on, however far back is asked for.
 SELECT date_bin($6::interval, minute.at, $4::timestamptz) AS at, max(minute.waiting) AS waiting,
        max(minute.failed) AS failed, max(minute.oldest) AS oldest
   FROM (SELECT hours.hour + make_interval(mins => t.m::integer - 1) AS at, sum(t.waiting) AS waiting,
                sum(t.failed) AS failed, max(t.oldest) AS oldest
-          FROM generate_series(date_trunc('hour', $4::timestamptz, 'UTC'), $5::timestamptz, interval '1 hour') AS hours(hour)
+          FROM (SELECT s.hour FROM {schema}.sampled_lanes s ORDER BY s.hour LIMIT 1) first
+         CROSS JOIN LATERAL generate_series(greatest(first.hour, date_trunc('hour', $4::timestamptz, 'UTC')),
+                                            $5::timestamptz, interval '1 hour') AS hours(hour)
          CROSS JOIN LATERAL (SELECT s.waiting, s.failed, s.oldest FROM {schema}.sampled_lanes s
                               WHERE s.hour = hours.hour AND s.kind = $1 AND s.place = $2 AND s.type = $3::text
                               UNION ALL
