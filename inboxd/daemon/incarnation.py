@@ -436,9 +436,8 @@ class Incarnation:
             return
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
             try:
-                await write_statistics(
-                    MaintenanceContext(pool, self._sql, self._metrics, self.me.id)
-                )
+                context = MaintenanceContext(pool, self._sql, self._metrics, self.me.id)
+                await write_statistics(context, is_last=True)
                 async with borrow(pool) as connection:
                     released = await commands.release(connection, self._sql, self.me.id)
                     await workers.leave(connection, self._sql, self.me.id)

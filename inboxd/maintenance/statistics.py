@@ -1,8 +1,9 @@
 """Writes down what was counted, and rolls it up.
 
-Promises that counts which could not be written are kept for the next run; that a roll-up which does
-not end is done again, and what it rolled up counts once. Known limit: a run of the roll-up ends
-after some seconds, and the next one goes on.
+Promises that counts which could not be written are kept for the next run, and that a run which is
+cancelled knows whether they were; that a roll-up which does not end is done again, and what it
+rolled up counts once. Known limit: a run of the roll-up ends after some seconds, and the next one
+goes on.
 *See:* `inboxd.store.statistics`.
 """
 
@@ -22,22 +23,28 @@ _LONGEST = 10.0
 _AGE = timedelta(seconds=75)
 
 
-async def write_statistics(context: MaintenanceContext) -> None:
-    """Write what this worker has counted since it last did."""
+async def write_statistics(context: MaintenanceContext, *, is_last: bool = False) -> None:
+    """Write what this worker has counted since it last did.
+
+    is_last: no run follows, so this one may be cancelled while it writes.
+    """
     tally = context.metrics.tally
     counts = tally.drain_statistics()
     if not counts:
         return
     try:
-        async with borrow(context.pool) as connection:
-            tenants = {each.key.tenant for each in counts if each.key.tenant is not None}
-            if tenants := tenants - {OTHER}:
-                admitted = await statistics.admit_tenants(
-                    connection, context.sql, tenants, tally.most_tenants
-                )
-                tally.admit_tenants(admitted)
-                counts = [_named(each, admitted) for each in counts]
-            await statistics.write(connection, context.sql, counts, tally.clock)
+        with anyio.CancelScope() as scope:
+            async with borrow(context.pool) as connection:
+                tenants = {each.key.tenant for each in counts if each.key.tenant is not None}
+                if tenants := tenants - {OTHER}:
+                    admitted = await statistics.admit_tenants(
+                        connection, context.sql, tenants, tally.most_tenants
+                    )
+                    tally.admit_tenants(admitted)
+                    counts = [_named(each, admitted) for each in counts]
+                # A cancellation waits for the commit, at most as long as the session's time-out.
+                scope.shield = not is_last
+                await statistics.write(connection, context.sql, counts, tally.clock)
     except BaseException:
         tally.restore_statistics(counts)
         raise

@@ -3,8 +3,11 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from inboxd.maintenance import statistics as task
@@ -13,14 +16,15 @@ from inboxd.maintenance.statistics import roll_up_statistics, write_statistics
 from inboxd.model.outcome import explain
 from inboxd.store import statistics
 from inboxd.store.connections import Connection
+from inboxd.store.pools import open_pool
 from inboxd.store.statistics import FigureFilter
 from inboxd.telemetry.metrics import Metrics
 from inboxd.telemetry.tally import OTHER, Outcome, Tally
 from tests.store.counting import count_of, counted, empty, roll_up, write
 from tests.support import Database
-from tests.support.rows import SQL, daemon_pool, daemon_session
+from tests.support.rows import SQL, daemon_pool, daemon_session, settings_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
 _SINCE = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -73,6 +77,31 @@ async def test_what_could_not_be_written_is_written_later(
     (found,) = await statistics.read(session, SQL, "days", _SINCE)
     assert (found.succeeded, found.outcome("failed")) == (4, 1)
     assert (found.run.total, found.run.maximum) == (3.875, 2.0)
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+async def test_what_was_written_when_its_task_is_cancelled_is_not_written_again(
+    database: Database, session: Connection, monkeypatch: pytest.MonkeyPatch, pooled: bool
+) -> None:
+    """The insert has reached the database; pooled: the commit comes after it."""
+    metrics = Metrics("0")
+    given = settings_of(database).model_copy(update={"transaction_pooler": pooled})
+    write_down = statistics.write
+
+    async def write_and_be_cancelled(*arguments: Any) -> None:
+        await write_down(*arguments)
+        scope.cancel()
+        await anyio.lowlevel.checkpoint()
+
+    async with open_pool(given, "test", 1) as pool:
+        worker = _Worker(MaintenanceContext(pool, SQL, metrics, uuid4()), metrics.tally)
+        worker.count(1.0)
+        with monkeypatch.context() as patch, anyio.CancelScope() as scope:
+            patch.setattr(statistics, "write", write_and_be_cancelled)
+            await write_statistics(worker.context)
+        await write_statistics(worker.context, is_last=True)
+    (found,) = await statistics.read(session, SQL, "days", _SINCE)
+    assert found.succeeded == 1
 
 
 async def test_a_roll_up_takes_all_that_is_there_page_by_page(
