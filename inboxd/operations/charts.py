@@ -1,4 +1,4 @@
-"""One measure over time: what a chart of it needs, for the command line and for screens.
+"""One measure over time: what a chart of it needs.
 
 Owns what each measure is made of. Promises: a point is what it is called,
 or None where nothing is known of it, which is not 0. Known limits: arrivals are known of all events

@@ -1,9 +1,9 @@
 """What was done in a span of time: how much, how well, how fast, by type and by lane.
 
-The command line and screens read the same here, and format it for themselves. Promises: what is
-read is bounded by the steps of the span and by the types and lanes that are asked for; parts add up
-to their whole. Known limit: numbers are those of statistics, some seconds old (`AGE`), without the
-last seconds of a worker that was killed.
+Readers get numbers here, and format them for themselves. Promises: what is read is bounded by the
+steps of the span and by the types and lanes that are asked for; parts add up to their whole. Known
+limit: numbers are those of statistics, some seconds old (`AGE`), without the last seconds of a
+worker that was killed.
 *See:* `operations/spans.py`; `operations/charts.py`, for one measure over time.
 """
 

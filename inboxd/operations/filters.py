@@ -1,7 +1,7 @@
 """Which rows a list is to show, read from texts as people write them.
 
-Owns what the options of the command line's lists and the queries of the screens' have in common, so
-that both mean the same. Promises: what cannot be read is refused before anything is looked at.
+Owns what the filters of a list mean, so that they mean the same to all readers. Promises: what
+cannot be read is refused before anything is looked at.
 """
 
 import json

@@ -128,7 +128,7 @@ _Samples = tuple[list[float], list[float], list[float]]
 
 
 class Tally(Collector):
-    """Counts of handled rows; `add` for each row, `fold` for each page."""
+    """Counts of handled rows; `add` counts each, and who reads or drains folds them into totals."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, most_tenants: int = MAX_NEW_TENANTS

@@ -5,6 +5,7 @@ import pytest
 from tests.support import Config, Database, StartWorker, Worker, eventually
 from tests.support.counted import counted
 from tests.support.rows import emit, send
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -41,14 +42,16 @@ async def test_a_killed_worker_loses_its_last_seconds_and_a_stopped_one_nothing(
     await _settled(database, 80)
     victim.kill()
     left = await _succeeded(database)
-    assert 50 <= left <= 80
+    with safety():
+        assert 50 <= left <= 80
 
     # Its successor writes every five seconds, and is stopped before that.
     follower = await start_worker()
     await emit(database, 20, "test.noop")
     await _settled(database, 100)
     assert await follower.stop() == 0
-    assert await _succeeded(database) == left + 20
     lanes = await counted(database, "kind, lane, type")
-    assert lanes["event", "default", "test.noop"] == left + 10
-    assert lanes["command", "default", "test.noop"] == 10
+    with safety():
+        assert await _succeeded(database) == left + 20
+        assert lanes["event", "default", "test.noop"] == left + 10
+        assert lanes["command", "default", "test.noop"] == 10

@@ -30,6 +30,7 @@ from tests.store.retained import leads
 from tests.support import Database, ExternalServer, create, drop
 from tests.support.history import make_day, parts, settle, store_body
 from tests.support.rows import SQL, daemon_session, settings_of
+from tests.support.verdicts import safety
 
 _DAYS = 6
 _NOW = datetime.now(UTC)
@@ -252,9 +253,10 @@ async def _hold(
             wanted, *(("succeeded", ended) if i in settled else (_first(row), row.finished))
         )
     }
-    assert listed == sorted(set(listed), reverse=True), "newest first, and none twice"
-    assert before & after <= set(listed), "none is missed"
-    assert set(listed) <= before | after, "and no other is there"
+    with safety():
+        assert listed == sorted(set(listed), reverse=True), "newest first, and none twice"
+        assert before & after <= set(listed), "none is missed"
+        assert set(listed) <= before | after, "and no other is there"
 
 
 def _first(row: Row) -> str:
