@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from gate import debt
+from gate import base, debt
 from gate.folder import AnotherGateRuns, make_folder, newest_commit, only_gate
 from gate.leftovers import clean
 from gate.metronome import Metronome
@@ -18,6 +18,7 @@ from gate.programs import ProgramsMissing, install_missing
 from gate.running import Ran, child_environment, run_side_by_side, run_stage
 from gate.second_look import look_again, without_look
 from gate.settings import Settings, Stage, read_settings
+from gate.slices import Choice, choose, new_line, tested_commit
 from gate.summary import Summary, stage_line
 
 _SHOWN_LINES = 60
@@ -59,6 +60,10 @@ def _run(settings: Settings, began: float) -> int:
     folder = make_folder(commit)
     seed = os.environ.get("INBOXD_TEST_SEED") or str(random.randrange(10**6))
     say(f"commit {commit}, seed {seed}, logs in {folder}")
+    choice = choose(settings)
+    notes = [line for line in [choice.told()] if line]
+    for line in notes:
+        say(line)
 
     def seconds_left() -> float:
         return settings.deadline - _REPORT_SECONDS - (time.monotonic() - began)
@@ -67,10 +72,12 @@ def _run(settings: Settings, began: float) -> int:
     interrupted = False
     with Metronome() as metronome:
         try:
-            for each in _run_all(settings, folder, seed, seconds_left):
+            for each in _run_all(settings, choice, folder, seed, seconds_left):
                 ran.append(each)
                 _show(each)
             judged = look_again(ran, folder, seed, metronome, seconds_left)
+            turn = {each.name: each for each in settings.stages if each.slice in choice.turn}
+            judged = base.compare(judged, turn, choice.base, folder, seed, seconds_left)
         except KeyboardInterrupt:
             interrupted = True
             judged = without_look(ran, "the gate was interrupted before a second look")
@@ -79,21 +86,33 @@ def _run(settings: Settings, began: float) -> int:
     minutes, seconds = divmod(int(time.monotonic() - began), 60)
     title = f"== commit {commit}, seed {seed}, {minutes}:{seconds:02} min; {still}; {folder}"
     new = debt.new_lines(judged, owed)
-    summary = Summary(title, ran, judged, owed, new, seed, folder, interrupted)
-    _write(folder, summary)
+    summary = Summary(title, ran, judged, owed, new, seed, folder, interrupted, notes)
+    done = dict.fromkeys(each.stage.slice for each in ran if each.stage.slice)
+    _write(folder, summary, new_line(tested_commit(), done, time.monotonic() - began))
     say("\n".join(summary.lines()))
     return _INTERRUPTED if interrupted else min(summary.failed, 1)
 
 
 def _run_all(
-    settings: Settings, folder: Path, seed: str, seconds_left: Callable[[], float]
+    settings: Settings,
+    choice: Choice,
+    folder: Path,
+    seed: str,
+    seconds_left: Callable[[], float],
 ) -> Iterator[Ran]:
     """Set up and run each stage; only the set-up and a stage that says so end it early."""
+    whole = seconds_left()
     if settings.environments:
         yield (set_up := _set_up(settings, folder, seed, seconds_left()))
         if set_up.is_red:
             return
-    for stage in settings.stages:
+    always = [each for each in settings.stages if not each.slice]
+    touched = [each for each in settings.stages if each.slice in choice.touched]
+    turn = [each for each in settings.stages if each.slice in choice.turn]
+    for stage in (*always, *touched, *turn):
+        if stage in turn and whole - seconds_left() > settings.slices_begin_within:
+            say(f"{stage.name}: not run, too much time has passed; its turn comes next")
+            continue
         limit = min(stage.limit, seconds_left())
         if limit <= 0:
             yield Ran(stage, 0.0, None, "not run: no time was left", folder)
@@ -130,11 +149,12 @@ def _show(ran: Ran) -> None:
         say("\n".join(ran.log.read_text(errors="replace").splitlines()[-_SHOWN_LINES:]))
 
 
-def _write(folder: Path, summary: Summary) -> None:
-    """Keep failures, new unsteady tests and the summary."""
+def _write(folder: Path, summary: Summary, line: str) -> None:
+    """Keep failures, new unsteady tests, the ledger's line of a green run, and the summary."""
     files = {
         "failures.jsonl": [each.as_json() for each in summary.judged],
         "unsteady.tsv": summary.new,
+        "ledger.tsv": [] if summary.failed else [line],
         "summary.txt": summary.lines(),
     }
     for name, lines in files.items():

@@ -61,30 +61,35 @@ def variables(seed: str) -> dict[str, str]:
     return {"CI": "true", "INBOXD_TEST_EVERYTHING": "1", "INBOXD_TEST_SEED": seed}
 
 
-def run_stage(stage: Stage, folder: Path, name: str, seconds: float, seed: str) -> Ran:
+def run_stage(
+    stage: Stage, folder: Path, name: str, seconds: float, seed: str, root: Path = ROOT
+) -> Ran:
     """Run a stage within so many seconds; `name` is that of its files in `folder`."""
     log, report = folder / f"{name}.log", folder / f"{name}.jsonl"
     options = f"--report-log={report} --report-log-exclude-logs-on-passed-tests --durations=25"
     arguments = [*stage.make, *([f"OPTIONS={options}"] if stage.pytest else [])]
     environment = child_environment(seed, folder / "workers" / name)
     began = time.monotonic()
-    [code] = run_side_by_side({log: arguments}, seconds, environment)
+    [code] = run_side_by_side({log: arguments}, seconds, environment, root)
     took = time.monotonic() - began
     results = read_results(stage.name, report) if stage.pytest else None
     return Ran(stage, took, results, _trouble(code, results, seconds), log, code is None)
 
 
 def run_side_by_side(
-    commands: Mapping[Path, Sequence[str]], seconds: float, environment: Mapping[str, str]
+    commands: Mapping[Path, Sequence[str]],
+    seconds: float,
+    environment: Mapping[str, str],
+    root: Path = ROOT,
 ) -> list[int | None]:
-    """Run make several times at once, each with its output in its log.
+    """Run make several times at once in a checkout, each with its output in its log.
 
     Returns the exit codes, None for one that had to be ended.
     """
     deadline = time.monotonic() + seconds
     with ExitStack() as running:
         processes = [
-            running.enter_context(_make(arguments, log, environment))
+            running.enter_context(_make(arguments, log, environment, root))
             for log, arguments in commands.items()
         ]
         return [_wait(process, deadline - time.monotonic()) for process in processes]
@@ -92,13 +97,13 @@ def run_side_by_side(
 
 @contextmanager
 def _make(
-    arguments: Sequence[str], log: Path, environment: Mapping[str, str]
+    arguments: Sequence[str], log: Path, environment: Mapping[str, str], root: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A process of make, in a group that ends with the `with` block, or with the gate."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             ["make", "--no-print-directory", *arguments],
-            cwd=ROOT,
+            cwd=root,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -35,6 +35,7 @@ class Judged:
     stood_still: StoodStill | None
     is_red: bool
     told: str
+    is_inherited: bool = False
 
     @property
     def pause(self) -> str:

@@ -14,6 +14,7 @@ SETTINGS = ROOT / ".ci/gate.toml"
 
 _PYTHONS = ("3.14", "3.13", "3.12", "3.11")
 _KEYS = {"deadline", "needs_root", "leftovers", "program", "environment", "stage"}
+_KEYS |= {"slices_begin_within", "everything", "touches"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Stage:
     """A part of the run: arguments of make, and a limit in seconds.
 
     pytest: whether its results are read test by test. ends_early: whether nothing else runs if it
-    is red.
+    is red. slice: the slice that it belongs to, "" if it runs each time.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Stage:
     limit: float
     pytest: bool = True
     ends_early: bool = False
+    slice: str = ""
 
     @property
     def file_name(self) -> str:
@@ -62,7 +64,9 @@ class Stage:
 class Settings:
     """All of the file; `environments` are arguments of make, `deadline` is in seconds.
 
-    needs_root: whether tests skip themselves for anybody but root.
+    needs_root: whether tests skip themselves for anybody but root. touches: slices, with the
+    patterns of the files that touch each; everything: patterns of those that touch all slices.
+    slices_begin_within: a slice that no file touches does not begin after so many seconds.
     """
 
     deadline: float
@@ -71,6 +75,9 @@ class Settings:
     programs: tuple[Program, ...]
     environments: tuple[tuple[str, ...], ...]
     stages: tuple[Stage, ...]
+    touches: Mapping[str, tuple[str, ...]]
+    everything: tuple[str, ...]
+    slices_begin_within: float
 
 
 def read_settings() -> Settings:
@@ -85,13 +92,20 @@ def read_settings() -> Settings:
             for each in arguments
         )
 
+    stages = tuple(Stage(**{**each, "make": filled(each["make"])}) for each in told["stage"])
+    touches = {name: tuple(patterns) for name, patterns in told.get("touches", {}).items()}
+    if touches.keys() != (named := {each.slice for each in stages if each.slice}):
+        raise ValueError(f"{SETTINGS.name}: slices of [touches] and of stages differ: {named}")
     return Settings(
         told["deadline"],
         told.get("needs_root", False),
         _leftovers(told.get("leftovers", {})),
         tuple(Program(each["package"], tuple(each["found"])) for each in told.get("program", ())),
         tuple(filled(each["make"]) for each in told.get("environment", ())),
-        tuple(Stage(**{**each, "make": filled(each["make"])}) for each in told["stage"]),
+        stages,
+        touches,
+        tuple(told.get("everything", ())),
+        told.get("slices_begin_within", told["deadline"]),
     )
 
 

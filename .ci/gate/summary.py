@@ -14,7 +14,10 @@ _WIDTH = 200
 
 @dataclass(frozen=True)
 class Summary:
-    """All that a run came to. owed: the tests of the ledger. new: lines to be added to it."""
+    """All that a run came to. owed: the tests of the ledger. new: lines to be added to it.
+
+    notes: lines below the title.
+    """
 
     title: str
     ran: Sequence[Ran]
@@ -24,6 +27,7 @@ class Summary:
     seed: str
     folder: Path
     interrupted: bool = False
+    notes: Sequence[str] = ()
 
     @property
     def unsteady(self) -> int:
@@ -45,7 +49,7 @@ class Summary:
 
     def lines(self) -> list[str]:
         """At most forty lines; the last one is the plain closing line."""
-        head = [self.title, *map(stage_line, self.ran)]
+        head = [self.title, *self.notes, *map(stage_line, self.ran)]
         foot = ["RED: the gate was interrupted"] if self.interrupted else []
         if self.unsteady:
             red = "RED: " if self.unsteady > debt.MOST else ""
@@ -67,7 +71,7 @@ class Summary:
     def _entry(self, judged: Judged) -> list[str]:
         failure = judged.failure
         stage = next(each.stage for each in self.ran if each.stage.name == failure.stage)
-        word = "RED" if judged.is_red else "UNSTEADY"
+        word = "RED" if judged.is_red else "INHERITED" if judged.is_inherited else "UNSTEADY"
         return [
             f"{word} {failure.test} ({failure.stage}; {failure.kind}; {judged.told})",
             f"    {failure.error[:_WIDTH]}; {judged.pause}",

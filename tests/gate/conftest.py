@@ -26,6 +26,11 @@ name = "{name}"
 make = ["test", "TESTS=planted/test_{name}.py"]
 limit = 60
 """
+_IDENTITY = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "a"), ("EMAIL", "a@example.org"))
+}
 # For a planted test that fails at its first run only: a file of this name is there from then on.
 FIRST_TIME_ONLY = """
     def the_first_time():
@@ -78,15 +83,47 @@ class Project:
 
     def run(self) -> Outcome:
         """Run the gate as CI does."""
-        (self.folder / ".ci/gate.toml").write_text(self.settings)
+        self.write_settings()
         return self.call("bash", ".ci/run")
+
+    def write_settings(self) -> None:
+        """Write its gate.toml."""
+        (self.folder / ".ci/gate.toml").write_text(self.settings)
+
+    def write(self, name: str, text: str = "") -> None:
+        """Write a file."""
+        file = self.folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+
+    def git(self, *arguments: str) -> str:
+        """What git prints in the folder."""
+        command = ["git", "-C", str(self.folder), *arguments]
+        environment = _plain(os.environ) | _IDENTITY
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        return done.stdout.strip()
+
+    def begin(self) -> None:
+        """Make a repository of it, with one commit."""
+        self.write_settings()
+        self.write(".gitignore", "__pycache__/\n")
+        self.git("init", "--quiet")
+        self.commit("planted")
+
+    def commit(self, message: str) -> None:
+        """Commit all that is there."""
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", message)
 
     def call(self, *command: str) -> Outcome:
         """Run a command in the folder, with the gate's own variables and nobody else's."""
         done = subprocess.run(
             command,
             cwd=self.folder,
-            env=_plain(os.environ) | {"INBOXD_CI_RUNS": str(self.runs)} | self.environment,
+            env=_plain(os.environ)
+            | _IDENTITY
+            | {"INBOXD_CI_RUNS": str(self.runs)}
+            | self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -107,7 +144,8 @@ def project(tmp_path: Path) -> Project:
     """A project without stages."""
     folder = tmp_path / "project"
     shutil.copytree(ROOT / ".ci", folder / ".ci", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / ".ci/unsteady.tsv").write_text("")
+    for ledger in ("ledger.tsv", "unsteady.tsv"):
+        (folder / ".ci" / ledger).write_text("")
     (folder / "planted").mkdir()
     hook = "from tests.support.failures import pytest_runtest_makereport\n"
     (folder / "planted/conftest.py").write_text(hook)

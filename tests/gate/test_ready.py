@@ -19,36 +19,22 @@ _LATE = (
 )
 
 
-def _git(project: Project, *arguments: str) -> str:
-    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    command = ["git", "-C", str(project.folder), *identity, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def _commit(project: Project) -> None:
-    (project.folder / ".ci/gate.toml").write_text(project.settings)
-    (project.folder / ".gitignore").write_text("__pycache__/\n")
-    _git(project, "init", "--quiet")
-    _git(project, "add", "--all")
-    _git(project, "commit", "--quiet", "--message", "planted")
-
-
 def _ready(project: Project) -> str:
     return (project.folder / ".git/ready").read_text().strip()
 
 
 def test_a_green_commit_is_ready(project: Project) -> None:
     project.plant("fine", "def test_fine():\n    pass\n")
-    _commit(project)
+    project.begin()
     found = project.call("bash", ".ci/ready")
     assert (found.code, found.closing) == (0, "1 passed, 0 failed")
-    assert _ready(project) == _git(project, "rev-parse", "HEAD^{tree}")
-    assert _git(project, "status", "--porcelain") == ""
+    assert _ready(project) == project.git("rev-parse", "HEAD^{tree}")
+    assert project.git("status", "--porcelain") == ""
 
 
 def test_a_red_commit_is_not_ready(project: Project) -> None:
     project.plant("wrong", "def test_wrong():\n    assert False\n")
-    _commit(project)
+    project.begin()
     assert project.call("bash", ".ci/ready").code == 1
     assert not (project.folder / ".git/ready").exists()
 
@@ -65,11 +51,14 @@ def test_what_was_tested_is_ready_and_not_what_was_committed_meanwhile(project: 
         subprocess.run(commit.split(), cwd={str(project.folder)!r}, check=True)
     """,
     )
-    _commit(project)
-    tested = _git(project, "rev-parse", "HEAD^{tree}")
-    assert project.call("bash", ".ci/ready").code == 0
-    assert _git(project, "rev-parse", "HEAD^{tree}") != tested
-    assert _ready(project) == tested
+    project.begin()
+    tested = project.git("rev-parse", "HEAD")
+    found = project.call("bash", ".ci/ready")
+    assert found.code == 0
+    assert "There are newer commits: they are not tested" in found.output
+    ready = _ready(project)
+    assert ready != project.git("rev-parse", "HEAD^{tree}")
+    assert project.git("diff", "--name-only", tested, ready) == ".ci/ledger.tsv"
 
 
 def test_a_term_ends_the_gate_before_its_clone_is_removed(project: Project, tmp_path: Path) -> None:
@@ -83,7 +72,7 @@ def test_a_term_ends_the_gate_before_its_clone_is_removed(project: Project, tmp_
         time.sleep(3600)
     """,
     )
-    _commit(project)
+    project.begin()
     environment = {"PATH": os.environ["PATH"], "INBOXD_CI_RUNS": str(project.runs)}
     ready = subprocess.Popen(
         ["/bin/bash", ".ci/ready"],
@@ -108,7 +97,7 @@ def test_a_term_ends_the_gate_before_its_clone_is_removed(project: Project, tmp_
 
 def test_what_is_in_no_commit_is_refused(project: Project) -> None:
     project.plant("fine", "def test_fine():\n    pass\n")
-    _commit(project)
+    project.begin()
     (project.folder / "new.py").write_text("")
     found = project.call("bash", ".ci/ready")
     assert found.code == 1
@@ -120,11 +109,10 @@ def test_an_unsteady_test_is_written_down_and_is_part_of_what_is_ready(
     project: Project, tmp_path: Path
 ) -> None:
     project.plant("late", _LATE.replace("{marker}", str(tmp_path / "marker")))
-    _commit(project)
+    project.begin()
     found = project.call("bash", ".ci/ready")
     assert found.code == 0
-    assert "commit .ci/unsteady.tsv" in found.output
+    assert "New unsteady tests" in found.output
     ledger = (project.folder / ".ci/unsteady.tsv").read_text()
     assert ledger.startswith("planted/test_late.py::test_in_time\t")
-    _git(project, "commit", "--quiet", "--all", "--message", "an unsteady test")
-    assert _ready(project) == _git(project, "rev-parse", "HEAD^{tree}")
+    assert _ready(project) == project.git("rev-parse", "HEAD^{tree}")

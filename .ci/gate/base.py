@@ -1,0 +1,78 @@
+"""A red test of a slice that the change does not touch: is it red on the commit before, too?
+
+Then the change inherits it: it is reported, and owed (`debt`), but the run is not red for it.
+"""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from gate.results import Failure
+from gate.running import for_one_test, run_stage
+from gate.second_look import Judged
+from gate.settings import ROOT, Stage
+
+# An environment has to be made there first.
+_SETUP_SECONDS = 400.0
+
+
+def compare(
+    judged: Iterable[Judged],
+    untouched: Mapping[str, Stage],
+    base: str,
+    folder: Path,
+    seed: str,
+    seconds_left: Callable[[], float],
+) -> list[Judged]:
+    """Let go of red tests that are red on the base as well. untouched: stages, by name."""
+    known = list(judged)
+    asked = [each for each in known if each.is_red and each.failure.stage in untouched]
+    if not asked or not base:
+        return known
+    told: dict[Failure, Judged] = {}
+    with _checkout(base) as root:
+        for number, each in enumerate(asked):
+            stage = untouched[each.failure.stage]
+            if root and _is_red(each.failure, stage, root, folder, number, seed, seconds_left()):
+                said = f"inherited: red on {base[:12]} too; {each.told}"
+                told[each.failure] = replace(each, is_red=False, told=said, is_inherited=True)
+    return [told.get(each.failure, each) for each in known]
+
+
+def _is_red(
+    failure: Failure,
+    stage: Stage,
+    root: Path,
+    folder: Path,
+    number: int,
+    seed: str,
+    seconds: float,
+) -> bool:
+    """Whether the same test fails there; a test that is not there does not."""
+    limit = min(stage.limit + _SETUP_SECONDS, seconds)
+    if limit <= 0:
+        return False
+    there = run_stage(
+        for_one_test(stage, failure.test), folder, f"base-{number}", limit, seed, root
+    )
+    failed = there.results.failures if there.results else ()
+    return any(each.test == failure.test for each in failed)
+
+
+@contextmanager
+def _checkout(commit: str) -> Iterator[Path | None]:
+    """The tree of a commit in a folder of its own; None if git cannot make it."""
+    above = Path(tempfile.mkdtemp(prefix="inboxd-base-"))
+    root = above / "inboxd"
+    command = ["git", "-C", str(ROOT), "worktree", "add", "--quiet", "--detach", str(root), commit]
+    made = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    try:
+        yield root if made else None
+    finally:
+        shutil.rmtree(above, ignore_errors=True)
+        prune = ["git", "-C", str(ROOT), "worktree", "prune"]
+        subprocess.run(prune, capture_output=True, check=False)

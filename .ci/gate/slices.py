@@ -1,0 +1,101 @@
+"""Which slices run: each one that the change touches, and the one that ran longest ago.
+
+A slice is a part of the stages that does not run each time. `.ci/ledger.tsv` has a line for each
+green `make ready`: date, commit, the slices that it ran. The commit of its newest line is the base:
+what differs from it is the change. CI runs what `make ready` ran, since a commit that only adds
+lines to the ledgers counts as the one before it. Where the base is not known, as in a clone without
+history, every slice counts as touched.
+"""
+
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+
+from gate.settings import ROOT, Settings
+
+LEDGER = ".ci/ledger.tsv"
+_LEDGERS = {LEDGER, ".ci/unsteady.tsv"}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The slices of a run, and the commit before the change ("": not known)."""
+
+    touched: tuple[str, ...]
+    turn: tuple[str, ...]
+    rest: tuple[str, ...]
+    base: str
+
+    def told(self) -> str:
+        """The choice as a line, "" without slices."""
+        said = []
+        if self.touched:
+            why = f"touched since {self.base[:12]}" if self.base else "no known commit before"
+            said.append(f"{', '.join(self.touched)} ({why})")
+        if self.turn:
+            said.append(f"{', '.join(self.turn)} (longest ago)")
+        if self.rest:
+            said.append(f"not run: {', '.join(self.rest)}")
+        return f"slices: {'; '.join(said)}" if said else ""
+
+
+def choose(settings: Settings) -> Choice:
+    """Choose the slices of this run."""
+    tested = tested_commit()
+    lines = [line.split("\t") for line in _ledger(tested).splitlines() if line.count("\t") > 1]
+    base = lines[-1][1] if lines else ""
+    changed = _changed(base, tested) if base and tested else None
+    ran = {name: number for number, line in enumerate(lines) for name in line[2].split(",")}
+    order = sorted(settings.touches, key=lambda name: ran.get(name, -1))
+    touched = [
+        name
+        for name in order
+        if changed is None or _matches(changed, [*settings.everything, *settings.touches[name]])
+    ]
+    rest = [name for name in order if name not in touched]
+    return Choice(
+        tuple(touched), tuple(rest[:1]), tuple(rest[1:]), base if changed is not None else ""
+    )
+
+
+def new_line(commit: str, ran: Iterable[str], seconds: float) -> str:
+    """A line of the ledger for a green run."""
+    fields = (time.strftime("%Y-%m-%d"), commit, ",".join(ran), f"{seconds / 60:.0f} min")
+    return "\t".join(fields)
+
+
+def tested_commit() -> str:
+    """The newest commit, or the one before it if this one only changes ledgers; "": none."""
+    newest = _git("rev-parse", "HEAD").strip()
+    changed = _git("diff", "--name-only", "HEAD^", "HEAD").split()
+    if changed and _LEDGERS.issuperset(changed):
+        return _git("rev-parse", "HEAD^").strip() or newest
+    return newest
+
+
+def _ledger(commit: str) -> str:
+    return _git("show", f"{commit}:{LEDGER}") if commit else ""
+
+
+def _changed(base: str, commit: str) -> Sequence[str] | None:
+    """The files that differ, None if the base is not a commit before this one."""
+    if _git("merge-base", base, commit).strip() != _git("rev-parse", base).strip():
+        return None
+    return _git("diff", "--name-only", "--no-renames", base, commit).splitlines()
+
+
+def _matches(files: Iterable[str], patterns: Iterable[str]) -> bool:
+    wanted = list(patterns)
+    return any(fnmatch(file, pattern) for file in files for pattern in wanted)
+
+
+def _git(*arguments: str) -> str:
+    """What git prints; "" if it fails."""
+    command = ["git", "-C", str(ROOT), "-c", "core.quotepath=off", *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout if done.returncode == 0 else ""

@@ -1,0 +1,172 @@
+"""Slices: the gate runs those that the change touches, and the one that ran longest ago."""
+
+import pytest
+
+from gate.settings import read_settings
+from tests.gate.conftest import ROOT, Project
+
+pytestmark = pytest.mark.timeout(300)
+
+FINE = "def test_fine():\n    pass\n"
+
+
+@pytest.fixture
+def sliced(project: Project) -> Project:
+    """A project with a stage that always runs, and slices called a, b and c."""
+    project.plant("always", FINE)
+    for name in ("a", "b", "c"):
+        project.plant(name, FINE)
+        project.settings += f'slice = "{name}"\n'
+    project.settings += '[touches]\na = ["a/*", "all"]\nb = ["b/*"]\nc = ["c/*"]\n'
+    project.settings = f'everything = ["Makefile"]\n{project.settings}'
+    project.begin()
+    return project
+
+
+def ran(project: Project) -> set[str]:
+    """The slices that a run of the gate ran, green."""
+    found = project.call("bash", ".ci/run")
+    assert (found.code, found.closing.split(", ")[1]) == (0, "0 failed"), found.output
+    return {line.split()[0] for line in found.summary[1:] if " s  " in line} - {"always"}
+
+
+def green(project: Project, slices: str) -> None:
+    """Write a line of the ledger, as after a green run of these slices on the newest commit."""
+    commit = project.git("rev-parse", "HEAD")
+    with (project.folder / ".ci/ledger.tsv").open("a") as ledger:
+        ledger.write(f"2026-01-01\t{commit}\t{slices}\t3 min\n")
+    project.commit("green")
+
+
+def test_all_run_where_no_commit_before_is_known(sliced: Project) -> None:
+    assert ran(sliced) == {"a", "b", "c"}
+
+
+def test_a_base_that_is_not_in_the_history_is_not_known(sliced: Project) -> None:
+    (sliced.folder / ".ci/ledger.tsv").write_text(f"2026-01-01\t{'0' * 40}\ta,b,c\t3 min\n")
+    sliced.commit("from elsewhere")
+    assert ran(sliced) == {"a", "b", "c"}
+
+
+def test_what_is_touched_runs_and_the_one_that_ran_longest_ago(sliced: Project) -> None:
+    green(sliced, "a,b,c")
+    green(sliced, "b")
+    sliced.write("b/file")
+    sliced.commit("a change of b")
+    assert ran(sliced) == {"b", "a"}
+    green(sliced, "a,b")
+    sliced.write("docs/page")
+    sliced.commit("a change of none")
+    assert ran(sliced) == {"c"}
+
+
+def test_a_file_of_everything_touches_all(sliced: Project) -> None:
+    green(sliced, "a")
+    with (sliced.folder / "Makefile").open("a") as file:
+        file.write("# more\n")
+    sliced.commit("a change of all")
+    assert ran(sliced) == {"a", "b", "c"}
+
+
+def test_a_file_that_was_moved_touches_the_slice_that_it_left(sliced: Project) -> None:
+    sliced.write("b/file", "the same text\n" * 20)
+    sliced.commit("before")
+    green(sliced, "a,b,c")
+    sliced.git("mv", "b/file", "moved")
+    sliced.commit("moved")
+    assert "b" in ran(sliced)
+
+
+def test_a_commit_of_ledgers_alone_runs_what_the_one_before_ran(sliced: Project) -> None:
+    green(sliced, "a,b,c")
+    green(sliced, "b")
+    sliced.write("b/file")
+    sliced.commit("a change of b")
+    before = ran(sliced)
+    green(sliced, ",".join(sorted(before)))
+    assert ran(sliced) == before
+
+
+def test_make_ready_writes_what_ran_and_the_next_change_runs_another(sliced: Project) -> None:
+    green(sliced, "a,b,c")
+    sliced.write("docs/page")
+    sliced.commit("a change of none")
+    assert sliced.call("bash", ".ci/ready").code == 0
+    ledger = (sliced.folder / ".ci/ledger.tsv").read_text().splitlines()
+    assert ledger[-1].split("\t")[1:3] == [sliced.git("rev-parse", "HEAD^"), "a"]
+    assert (
+        sliced.git("rev-parse", "HEAD^{tree}") == (sliced.folder / ".git/ready").read_text().strip()
+    )
+    assert ran(sliced) == {"a"}, "as CI sees it"
+    sliced.write("docs/other")
+    sliced.commit("another change of none")
+    assert ran(sliced) == {"b"}
+
+
+def test_a_turn_that_comes_too_late_is_left_out(sliced: Project) -> None:
+    sliced.settings = f"slices_begin_within = 0\n{sliced.settings}"
+    sliced.write_settings()
+    sliced.commit("no time")
+    green(sliced, "a,b,c")
+    sliced.write("b/file")
+    sliced.commit("a change of b")
+    assert ran(sliced) == {"b"}
+    assert (sliced.runs / "latest/ledger.tsv").read_text().split("\t")[2] == "b"
+
+
+FAILS = "def test_it():\n    assert False, 'it never worked'\n"
+
+
+def test_a_red_test_of_an_untouched_slice_is_inherited_if_it_was_red_before(
+    sliced: Project,
+) -> None:
+    sliced.write("planted/test_a.py", FAILS)
+    sliced.commit("it is red")
+    green(sliced, "b,c")
+    sliced.write("docs/page")
+    sliced.commit("a change of none")
+    found = sliced.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (0, "2 passed, 0 failed"), found.output
+    [line] = found.about("INHERITED")
+    assert "planted/test_a.py::test_it" in line
+    assert (
+        (sliced.runs / "latest/unsteady.tsv").read_text().startswith("planted/test_a.py::test_it\t")
+    )
+    assert len(sliced.git("worktree", "list").splitlines()) == 1
+
+
+def test_a_test_that_became_red_is_red_in_an_untouched_slice_too(sliced: Project) -> None:
+    green(sliced, "b,c")
+    sliced.write("planted/test_a.py", FAILS)
+    sliced.commit("a change whose effect nobody foresaw")
+    found = sliced.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (1, "1 passed, 1 failed")
+    assert found.about("INHERITED") == []
+
+
+def test_a_red_test_of_a_touched_slice_is_red_though_it_was_red_before(sliced: Project) -> None:
+    sliced.write("planted/test_a.py", FAILS)
+    sliced.commit("it is red")
+    green(sliced, "b,c")
+    sliced.write("a/file")
+    sliced.commit("a change of a")
+    found = sliced.call("bash", ".ci/run")
+    assert found.code == 1
+    assert found.about("INHERITED") == []
+
+
+def test_a_slice_without_files_is_a_mistake_of_the_settings(project: Project) -> None:
+    project.plant("a", FINE)
+    project.settings += 'slice = "a"\n'
+    found = project.run()
+    assert (found.code, found.closing) == (1, "0 passed, 1 failed")
+    assert "slices of [touches] and of stages differ" in found.output
+
+
+def test_each_pattern_of_this_project_matches_a_file() -> None:
+    settings = read_settings()
+    patterns = [
+        *settings.everything,
+        *(each for name in settings.touches.values() for each in name),
+    ]
+    assert [each for each in patterns if not any(ROOT.glob(each))] == []
