@@ -86,7 +86,7 @@ async def test_no_more_chunks_at_a_time_than_the_topic_allows(
     )
     config: Config = {
         "topics.counted": {"total_concurrency": 2},
-        "worker": {"poll_interval": "60s"},
+        "worker": {"poll_interval": "1h"},
     }
     fleet = [await start_worker(config) for _ in range(2)]
     running = "insert into chunks%"
@@ -131,7 +131,7 @@ async def test_nobody_sleeps_longer_than_the_most_impatient_topic_allows(
     """Without wake-ups, and while all other topics could wait for a minute."""
     config: Config = {
         "wakeups": {"mode": "off"},
-        "worker": {"poll_interval": "60s"},
+        "worker": {"poll_interval": "1h"},
         "topics.impatient": {"poll_interval": "100ms"},
     }
     worker = await start_worker(config)

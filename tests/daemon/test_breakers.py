@@ -16,7 +16,7 @@ from tests.support.verdicts import safety
 pytestmark = pytest.mark.anyio
 
 # Farther away than anything is waited for, so that no poll helps.
-NO_POLL: Config = {"worker": {"poll_interval": "60s"}}
+NO_POLL: Config = {"worker": {"poll_interval": "1h"}}
 
 
 @pytest.fixture

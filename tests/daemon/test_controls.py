@@ -21,7 +21,7 @@ from tests.support.waiting import WITHIN
 pytestmark = pytest.mark.anyio
 
 # Farther away than anything is waited for, so that no poll helps.
-NO_POLL: Config = {"worker": {"poll_interval": "60s"}}
+NO_POLL: Config = {"worker": {"poll_interval": "1h"}}
 
 
 async def pause(database: Database, kind: Kind, name: str) -> int:

@@ -129,7 +129,7 @@ async def test_a_blocked_line_is_shown_until_it_is_freed(
 async def test_a_blocked_line_goes_on_after_an_operator_acted(
     lines: Database, start_worker: StartWorker, action: str
 ) -> None:
-    worker = await start_worker({"worker": {"poll_interval": "60s"}})
+    worker = await start_worker({"worker": {"poll_interval": "1h"}})
     first = (await turns(lines, ["k"], refused=True))[0]
     behind = await turns(lines, ["k"] * 3)
     await blocked(lines)
@@ -293,7 +293,7 @@ async def test_a_sequence_that_was_rewound_is_noticed(
     lines: Database, start_worker: StartWorker
 ) -> None:
     """As after a failover that lost the newest ids: the new ones are lower than the cursors."""
-    await start_worker({"worker": {"poll_interval": "60s"}})
+    await start_worker({"worker": {"poll_interval": "1h"}})
     await turns(lines, ["k"] * 50)
     await settled(lines, 50)
     await lines.execute("select setval('inboxd.events_id_seq', 5)")

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 __all__ = ["lines"]
 
 # No poll helps.
-NO_POLL: Config = {"worker": {"poll_interval": "60s"}}
+NO_POLL: Config = {"worker": {"poll_interval": "1h"}}
 
 # From when it was due and nobody ahead of it was left, until it started.
 _LATE = """

@@ -15,7 +15,7 @@ async def test_what_was_leased_ahead_is_given_back(
 
     Both workers sleep until they are notified: their poll is far away.
     """
-    config: Config = {"worker": {"poll_interval": "60s"}, "commands": {"concurrency": 1}}
+    config: Config = {"worker": {"poll_interval": "1h"}, "commands": {"concurrency": 1}}
     workers = [await start_worker(config), await start_worker(config)]
     async with database.connect() as connection, connection.transaction():
         await send(connection, 2000, "test.span", wait=0)

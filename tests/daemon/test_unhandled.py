@@ -49,7 +49,7 @@ async def turn(event: Event[dict], ctx: EventContext) -> None: ...
 """
 QUICK: Config = {
     # A worker that comes hears of what waits by looking, not by a poll.
-    "worker": {"unhandled_grace": "300ms", "poll_interval": "60s"},
+    "worker": {"unhandled_grace": "300ms", "poll_interval": "1h"},
     "maintenance": {"interval": "200ms"},
 }
 KEPT = "nobody handles these events: they are kept"

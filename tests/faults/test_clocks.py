@@ -111,7 +111,7 @@ async def test_workers_an_hour_off(
         with monkeypatch.context() as patch:
             for name, value in Clock(tmp_path, hours * HOUR).environment.items():
                 patch.setenv(name, value)
-            worker = await start_worker(hasty(worker={"poll_interval": "60s"}))
+            worker = await start_worker(hasty(worker={"poll_interval": "1h"}))
         said = datetime.fromisoformat(json.loads(worker.output().splitlines()[0])["timestamp"])
         off = (said - datetime.now(UTC)).total_seconds()
         assert off == pytest.approx(hours * HOUR, abs=60), "its clock is wrong indeed"

@@ -82,7 +82,7 @@ async def test_a_death_while_producers_were_silent(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
     """The flag stays at 0 when its worker is killed; the reaper sets it, long before the poll."""
-    config = hasty(worker={"poll_interval": "60s"})
+    config = hasty(worker={"poll_interval": "1h"})
     victim = await start_worker(config)
     await start_worker(config)
     await eventually(lambda: _workers(ledger, 2))

@@ -59,7 +59,7 @@ async def test_a_retry_needs_no_wake_up(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce
 ) -> None:
     """A worker's own timer finds what becomes due, long before the poll."""
-    await start_worker({"worker": {"poll_interval": "60s"}})
+    await start_worker({"worker": {"poll_interval": "1h"}})
     await eventually(lambda: _is_quiet(ledger))
     async with ledger.connect() as producer:
         later = await send(producer, 3)

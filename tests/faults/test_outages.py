@@ -77,7 +77,7 @@ async def test_the_listener_listens_again(
     with proxy(ledger.dsn) as way:
         config: Config = {
             "database": {"dsn": way.dsn},
-            "worker": {"poll_interval": "60s"},
+            "worker": {"poll_interval": "1h"},
         }
         worker = await start_worker(config)
         await exactly_once("event", await emit(ledger, 1))

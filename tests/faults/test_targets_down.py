@@ -18,7 +18,7 @@ from tests.support.verdicts import safety
 pytestmark = pytest.mark.anyio
 
 # No poll helps: what is in time is so by a notification.
-NO_POLL: Config = {"worker": {"poll_interval": "60s"}, "commands": {"concurrency": 4}}
+NO_POLL: Config = {"worker": {"poll_interval": "1h"}, "commands": {"concurrency": 4}}
 # So few calls open it on one worker, which tells the others; these see nothing for themselves.
 BLIND = {"consecutive_failures": 0, "failure_ratio": 0}
 LONG = {"first_break": "1h", "longest_break": "1h"}

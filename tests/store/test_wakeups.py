@@ -332,7 +332,7 @@ async def test_workers_leave_no_row_behind(
     """The same with real worker processes, both tables at once."""
     chance = random.Random(workers)
     for _ in range(workers):
-        await start_worker({"worker": {"poll_interval": "60s"}})
+        await start_worker({"worker": {"poll_interval": "1h"}})
     async with AsyncExitStack() as stack:
         look = await stack.enter_async_context(database.connect())
         producers = [await stack.enter_async_context(database.connect()) for _ in range(4)]

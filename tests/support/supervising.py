@@ -24,7 +24,7 @@ import anyio.to_thread
 
 from inboxd.daemon.plan import SUPERVISOR, SupervisorPlan, write
 from tests.support import eventually
-from tests.support.waiting import WITHIN
+from tests.support.waiting import patient
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 
@@ -45,7 +45,7 @@ def calling(url: str) -> Iterator[Caller]:
     def call() -> None:
         while not over.is_set():
             try:
-                with urllib.request.urlopen(url, timeout=20) as answer:
+                with urllib.request.urlopen(url, timeout=patient(20)) as answer:
                     answer.read()
                     caller.answers.append(answer.status)
             except OSError as error:
@@ -184,7 +184,7 @@ class Supervising:
 
     async def wait(self) -> int:
         """Wait for the end; the exit code."""
-        return await anyio.to_thread.run_sync(self.process.wait, WITHIN)
+        return await anyio.to_thread.run_sync(self.process.wait, patient())
 
     async def are_gone(self, *pids: int) -> None:
         """Wait until none of these processes runs."""
@@ -197,7 +197,7 @@ class Supervising:
     def end(self) -> None:
         """Kill all that is left."""
         self.process.kill()
-        self.process.wait(WITHIN)
+        self.process.wait(patient())
         for pid in self.pids():
             if runs(pid):
                 with suppress(ProcessLookupError):
@@ -231,7 +231,7 @@ def files_of(pid: int) -> list[str]:
 
 def _get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=patient(10)) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
