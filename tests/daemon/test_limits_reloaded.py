@@ -20,7 +20,7 @@ async def running(database: Database, queue: str, count: int) -> None:
     async def run() -> bool:
         return bool(await database.fetchval(find, queue) == count)
 
-    await eventually(run, 10)
+    await eventually(run)
 
 
 def reload(worker: Worker, **limits: int) -> None:
@@ -77,4 +77,4 @@ async def test_a_key_with_room_takes_what_comes_later(
     async def all_but_the_slow_one() -> bool:
         return bool(await lines.fetchval("select count(*) from inboxd.commands") == 1)
 
-    await eventually(all_but_the_slow_one, 10)
+    await eventually(all_but_the_slow_one)
