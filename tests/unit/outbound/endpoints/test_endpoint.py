@@ -23,6 +23,7 @@ ROW = WrittenEndpoint(
     concurrency=None,
     enabled=True,
     failing=None,
+    succeeded=None,
     disable_after=100.0,
     version=1,
 )
@@ -57,6 +58,65 @@ def test_a_success_since_it_began_to_fail_ends_that_whoever_wrote_it() -> None:
     assert one.unwritten(32.0) == "recovered"
     one.learn(replace(ROW, failing=1.0, version=3), 32.0)  # since 31
     assert one.unwritten(32.0) is None
+
+
+def test_a_failure_that_is_written_later_than_a_success_elsewhere_came_before_it() -> None:
+    """Two workers: X fails, Y succeeds a second later, X writes after its five seconds."""
+    x, y = ServedEndpoint(ROW, 10.0), ServedEndpoint(ROW, 10.0)
+    x.failed(500, "busy", 20.0)
+    y.succeeded(200, 21.0)
+    assert (x.unwritten(25.0), x.failed_for(25.0)) == ("failing", 5.0)
+    x.wrote("failing", 25.0)
+    y.wrote("succeeded", 25.0)
+    # The table has it since the failure, so for 5 seconds when it is read.
+    y.learn(replace(ROW, failing=5.0, version=2), 25.0)
+    assert y.unwritten(25.0) == "recovered"
+    assert y.recovered_by(25.0) == (200, 4.0)
+    x.learn(replace(ROW, succeeded=4.0, version=3), 25.0)
+    assert (x.unwritten(99.0), x.is_watched(99.0)) == (None, False)
+
+
+def test_a_success_that_is_noted_ends_the_failures_before_it() -> None:
+    """Its worker has ended, perhaps."""
+    one = ServedEndpoint(ROW, 10.0)
+    one.failed(500, "busy", 20.0)
+    one.learn(replace(ROW, succeeded=6.0), 25.0)  # at 19
+    assert one.unwritten(25.0) == "failing"
+    one.learn(replace(ROW, succeeded=4.0), 25.0)  # at 21
+    assert one.unwritten(25.0) is None
+    one.failed(500, "busy", 30.0)
+    assert one.unwritten(35.0) == "failing"
+
+
+def test_a_success_that_is_noted_since_it_began_to_fail_keeps_it_enabled() -> None:
+    one = failing(50.0, 100.0)
+    one.failed(500, "busy", 160.0)
+    one.learn(replace(ROW, failing=130.0, succeeded=100.0), 180.0)  # since 50; well at 80
+    one.failed(500, "busy", 181.0)
+    assert one.unwritten(181.0) == "recovered"
+    assert one.recovered_by(181.0) == (None, 101.0)
+
+
+def test_what_it_wrote_itself_began_when_it_says_so() -> None:
+    """However long the reading takes: a success just before is none since then."""
+    one = ServedEndpoint(ROW, 10.0)
+    one.succeeded(200, 19.9)
+    one.wrote("succeeded", 19.95)
+    one.failed(500, "busy", 20.0)
+    one.wrote("failing", 25.0)
+    one.learn(replace(ROW, failing=5.5, succeeded=5.6, version=2), 25.0)
+    assert one.unwritten(26.0) is None
+    assert one.failing_for(26.0) == 6.0
+
+
+def test_a_success_is_noted_at_the_end() -> None:
+    one = ServedEndpoint(ROW, 10.0)
+    assert one.is_noted
+    one.succeeded(200, 10.0)
+    one.wrote("succeeded", 10.5)
+    assert one.is_noted
+    one.succeeded(202, 30.0)
+    assert (one.unwritten(31.0), one.is_noted, one.success(31.0)) == (None, False, (202, 1.0))
 
 
 def test_one_that_another_worker_found_well_has_to_fail_anew() -> None:
