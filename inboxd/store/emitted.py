@@ -23,8 +23,9 @@ from inboxd.store.pages import pages
 from inboxd.store.settlements import Parent
 from inboxd.store.statements import Statements
 
-# Where the server says what it waited for: a row of the record of keys, in whatever language.
-_IN_DEDUP = re.compile(r"[^\n]*\(\d+,\d+\)[^\n]*\bdedup")
+# Where the server says what it waited for: the place of a row, and the table of keys. No field has
+# it, so it is told by number and name: around them are words of the server's language, in its order.
+_IN_DEDUP = re.compile(r"(?=[^\n]*\d, ?\d)[^\n]*\bdedup")
 
 Emitted = Sequence[tuple[EmittedDraft, Parent]]
 

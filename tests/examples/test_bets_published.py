@@ -141,7 +141,7 @@ async def _send(port: int, secret: str) -> None:
                         "matchExternalId": f"match-{number}",
                         "homeScore": home,
                         "awayScore": away,
-                        "status": "finished" if (home, away) == SCORES[-1] else "live",
+                        "status": "FINISHED" if (home, away) == SCORES[-1] else "LIVE",
                         "providerEventId": f"{number}-{home}",
                     }
                 )
