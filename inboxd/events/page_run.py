@@ -22,9 +22,10 @@ from inboxd.engine.execution import CooperativeYield, Task
 from inboxd.engine.outcomes import is_ours, parent_of
 from inboxd.engine.parts import Parts
 from inboxd.engine.target_calls import watch
+from inboxd.events.set_aside import SetAside
 from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults, counted
 from inboxd.model.outcome import Outcome, Succeeded
-from inboxd.store import bodies
+from inboxd.store import bodies, prepared
 from inboxd.store.connections import Connection
 from inboxd.store.handler_connection import PageSavepoint
 from inboxd.store.rows import ClaimedEvent
@@ -60,6 +61,7 @@ class PageRun:
         """
         # Handlers of two pages never run at the same time; nor is one that failed sorted out then.
         self.turn = asyncio.Lock()
+        self.aside = SetAside()
         self._parts = parts
         self._settling = settling
         self._chunks = chunks
@@ -85,6 +87,11 @@ class PageRun:
                 if results.order is None and not self._may_probe(row):
                     return
                 results.met += 1
+                if self.aside.has(row["id"]):
+                    results.aside += 1
+                    if results.order is not None:
+                        results.order.stop(row)
+                    continue
                 if results.order is not None and not results.order.may_run(row):
                     continue
                 raw = row["payload"] if row["body_id"] is None else payloads.get(row["body_id"])
@@ -142,6 +149,12 @@ class PageRun:
                 raise results.spoiled from error
             if connection.is_closed():
                 raise
+            if savepoint.void:
+                self._parts.pool.prepare_anew()
+                prepared.forget(connection)
+                if self._settling.losses.excuse(row["id"]):
+                    await self._run_one(task, connection, row, raw, results)
+                    return
             outcome = self._settling.fail(error, row, handler, results)
         seconds = time.monotonic() - started
         results.counts.append(counted(row, outcome, seconds))

@@ -1,10 +1,15 @@
 """What bounds the receiver: requests and bytes in flight, and the rates of sources and addresses.
 
-Owns what is counted before a body is read. Promises: memory is bounded, whatever arrives: the
-bodies in flight never exceed their bytes, and so many addresses are remembered and no more. Known
-limit: an address that is forgotten, since many others came after it, begins with a full bucket.
+Owns what is counted before a body is read, and who gives way when there is no room: a request whose
+body comes too slowly, of the address that has most of them first. Promises: memory is bounded,
+whatever arrives: the bodies in flight never exceed their bytes, and so many addresses are
+remembered and no more; who announces a body and does not send it holds up nobody. Known limit: an
+address that is forgotten, since many others came after it, begins with a full bucket.
 """
 
+import time
+from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 from inboxd.model.addresses import subscriber
@@ -13,29 +18,101 @@ from inboxd.settings.values import Rate
 MOST_ADDRESSES = 20_000
 
 
+# A body may always take so many seconds, and besides a second for so many bytes: 1 MiB in 20 s.
+_GRACE, _SLOWEST = 1.0, 50 * 1024
+# Seconds before slow ones are looked for again where there were none.
+_LOOK_AGAIN = 0.05
+
+
+class ComingBody:
+    """A body of which a part has still to come. give_way: ends its request, and leaves its room."""
+
+    __slots__ = ("address", "began", "give_way", "size")
+
+    def __init__(self, address: str | None, give_way: Callable[[], None], now: float) -> None:
+        """Nothing has come; now: in seconds."""
+        self.address = address
+        self.give_way = give_way
+        self.began = now
+        self.size = 0
+
+    def is_slow(self, now: float) -> bool:
+        """Whether less has come than of any sender that will be done in time."""
+        return self.size < (now - self.began - _GRACE) * _SLOWEST
+
+    def rate(self, now: float) -> float:
+        """Bytes a second."""
+        return self.size / max(now - self.began, _GRACE)
+
+
 class InFlight:
-    """Requests that are being answered, and the bytes of their bodies."""
+    """Requests that are being answered, and the bytes of their bodies that have come."""
 
-    __slots__ = ("bytes", "most_bytes", "most_requests", "requests")
+    __slots__ = (
+        *("_clock", "_look_at", "bytes", "coming", "most_bytes", "most_requests", "requests"),
+    )
 
-    def __init__(self, most_requests: int, most_bytes: int) -> None:
-        """Begin with nothing in flight."""
+    def __init__(
+        self, most_requests: int, most_bytes: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin with nothing in flight; clock: in seconds."""
         self.requests = 0
         self.bytes = 0
         self.most_requests = most_requests
         self.most_bytes = most_bytes
+        # Bodies of which a part has still to come.
+        self.coming = set[ComingBody]()
+        self._clock = clock
+        self._look_at = 0.0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether there is no room for one more request."""
-        return self.requests >= self.most_requests
+    def begin(self) -> bool:
+        """Take room for a request; False: there is none."""
+        if not self._has_room(1, 0):
+            self._make_room(1, 0)
+        if not self._has_room(1, 0):
+            return False
+        self.requests += 1
+        return True
 
-    def reserve(self, size: int) -> bool:
-        """Take room for so many bytes more; False: there is none."""
-        if self.bytes + size > self.most_bytes:
+    def reserve(self, size: int, asking: ComingBody | None = None) -> bool:
+        """Take room for so many bytes more; False: there is none. asking: it gives no way."""
+        if not self._has_room(0, size):
+            self._make_room(0, size, asking)
+        if not self._has_room(0, size):
             return False
         self.bytes += size
         return True
+
+    def _has_room(self, requests: int, size: int) -> bool:
+        return (
+            self.requests + requests <= self.most_requests and self.bytes + size <= self.most_bytes
+        )
+
+    def expect(self, address: str | None, give_way: Callable[[], None]) -> ComingBody:
+        """A body is coming, until it is discarded from `coming`."""
+        body = ComingBody(address, give_way, self._clock())
+        self.coming.add(body)
+        return body
+
+    def _make_room(self, requests: int, size: int, asking: ComingBody | None = None) -> None:
+        """Let slow ones give way: those of the address with most of them, others if it takes more.
+
+        The slowest first.
+        """
+        now = self._clock()
+        if now < self._look_at:
+            return
+        slow = [body for body in self.coming if body is not asking and body.is_slow(now)]
+        if not slow:
+            self._look_at = now + _LOOK_AGAIN
+            return
+        held = Counter(body.address for body in slow)
+        slow.sort(key=lambda body: (-held[body.address], body.rate(now)))
+        for body in slow:
+            if body.address != slow[0].address and self._has_room(requests, size):
+                return
+            self.coming.discard(body)
+            body.give_way()
 
 
 class Allowance(NamedTuple):

@@ -134,6 +134,18 @@ class InboundConnection(HttpToolsProtocol):
         """Whether no part of a request has come, and no answer is to come."""
         return self._stage == _NONE and not self.is_active
 
+    @property
+    def began_head(self) -> float:
+        """When the head began that is coming, behind no other request; never: none is."""
+        if self._stage != _HEAD or self.is_active:
+            return _NEVER
+        return self.deadline - self._shared.header_timeout
+
+    @property
+    def address(self) -> str | None:
+        """Of the other end; None: it has none."""
+        return self.client[0] if self.client else None
+
     def fileno(self) -> int:
         """The descriptor of the socket, -1 if it is closed."""
         if self._socket is None:

@@ -18,7 +18,7 @@ CREATE OR REPLACE FUNCTION {schema}.write_webhooks(
     origin_kinds text[] DEFAULT NULL, origin_ids bigint[] DEFAULT NULL
 ) RETURNS TABLE (ordinal bigint, endpoint text, id bigint, command_id uuid, message_id text, duplicate boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC'
-    SET enable_hashjoin = on SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_hashjoin = on SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM {schema}.refuse_ragged(
@@ -48,6 +48,10 @@ BEGIN
                     ELSE s.type = ANY (e.types)
                          OR EXISTS (SELECT FROM unnest(e.types) AS t(pattern)
                                      WHERE right(t.pattern, 1) = '*' AND starts_with(s.type, left(t.pattern, -1))) END
+    ), ended AS MATERIALIZED (
+        SELECT s.command_id
+          FROM (SELECT array_agg(g.command_id) AS ids FROM given g WHERE g.given_id IS NOT NULL) AS chosen
+         CROSS JOIN LATERAL {schema}.settled_commands(chosen.ids) s WHERE chosen.ids IS NOT NULL
     ), written AS (
         INSERT INTO {schema}.commands AS c
                (command_id, queue, type, payload, run_at, tenant, entity_type, entity_id, correlation_id, causation_id,
@@ -61,7 +65,7 @@ BEGIN
                g.traceparent, g.line, coalesce(g.origin_kind, 'api'), g.origin_id
           FROM given g
          WHERE g.given_id IS NULL
-            OR NOT EXISTS (SELECT FROM {schema}.commands_history h WHERE h.command_id = g.command_id OFFSET 0)
+            OR NOT EXISTS (SELECT FROM ended WHERE ended.command_id = g.command_id)
          ORDER BY g.given_id COLLATE "C", g.ordinal, g.endpoint
         ON CONFLICT (command_id) DO NOTHING
         RETURNING c.id, c.command_id
