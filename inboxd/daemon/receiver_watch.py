@@ -16,7 +16,7 @@ from inboxd.errors import DatabaseError
 from inboxd.inbound.sources import CompiledSource
 from inboxd.model.outcome import explain
 from inboxd.model.wording import span
-from inboxd.store import controls, migrations, receivers
+from inboxd.store import controls, migrations, receivers, row_security
 from inboxd.store.connections import Connection, explained, is_away
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.receivers import ReceiverIdentity, SpoolSight, State
@@ -122,6 +122,7 @@ class ReceiverWatch:
     async def _look(self) -> None:
         async with borrow(self._pool, _PATIENCE) as connection:
             if not self._fits:
+                await row_security.check(connection, self._sql)
                 await migrations.check(connection, self._sql)
                 self._fits = True
             rows = await controls.read(connection, self._sql)
