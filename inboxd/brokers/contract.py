@@ -10,6 +10,7 @@ same contract.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -20,9 +21,10 @@ class OutgoingMessage(NamedTuple):
     """A message that is to be published.
 
     to: the Kafka topic, the RabbitMQ routing key, or the NATS subject. exchange: of RabbitMQ. key:
-    what is published in order has one key; None: nothing is. id: the event's uuid, under which a
-    broker that can knows a repetition. attributes: of CloudEvents, without a prefix; headers: the
-    event's own, and traceparent, as they are named.
+    what is published in order has one key; None: nothing is. id: the event's uuid; the copies of an
+    event that several relays publish have the same, so a repetition has the same id and `to`.
+    attributes: of CloudEvents, without a prefix; headers: the event's own, and traceparent, as they
+    are named.
     """
 
     to: str
@@ -35,6 +37,20 @@ class OutgoingMessage(NamedTuple):
     exchange: str = ""
 
 
+class LeftOutBody(NamedTuple):
+    """What is known of a body that is larger than the source's `max_body`: it is not kept."""
+
+    size: int
+    sha256: str
+
+
+def kept(body: bytes, most: int) -> tuple[bytes, LeftOutBody | None]:
+    """A body as it is; of one of more than `most` bytes nothing, and what it was."""
+    if len(body) <= most:
+        return body, None
+    return b"", LeftOutBody(len(body), hashlib.sha256(body).hexdigest())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingMessage:
     """A message that came.
@@ -45,7 +61,8 @@ class IncomingMessage:
     consumer puts behind a space is of the message. sent_to: Kafka topic, NATS subject, RabbitMQ
     routing key. headers: names in lower case; values that are no UTF-8 are decoded as Latin-1. id:
     that its sender gave it in the broker's own field. sent_at: seconds since the epoch. token: the
-    consumer's own, by which it acknowledges.
+    consumer's own, by which it acknowledges. left_out: what its body was, if that is not kept; then
+    `body` is empty.
     """
 
     stream: str
@@ -60,6 +77,7 @@ class IncomingMessage:
     sent_at: float | None = None
     redelivered: bool = False
     token: object = None
+    left_out: LeftOutBody | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +121,8 @@ class Consumer(Protocol):
 
     A stream is read from behind its stored position on, or from its oldest message on. Opening or
     receiving raises StreamLost where the broker has no longer what follows the stored position, or
-    another stream of that name; BrokerUnavailable for what passes.
+    another stream of that name; BrokerUnavailable for what passes. It keeps no body that is larger
+    than the source's `max_body`.
     """
 
     async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:

@@ -30,6 +30,10 @@ class Carrier(Protocol):
     def body(self) -> bytes:
         """As it came."""
 
+    @property
+    def sha256(self) -> str:
+        """Of the body, also where that is not kept."""
+
 
 class AuthenticRequest(NamedTuple):
     """An authentic request: what was sent, by whom, and when (nanoseconds since the epoch)."""
@@ -40,6 +44,11 @@ class AuthenticRequest(NamedTuple):
     key_id: str | None
     traceparent: str | None
     at: int
+
+    @property
+    def sha256(self) -> str:
+        """Of the body."""
+        return hashlib.sha256(self.body).hexdigest()
 
 
 # From what an event came in, the decoded document of it, and its text.
@@ -167,4 +176,4 @@ def _fitted(fit: Fit, text: str, setting: str) -> str:
 
 
 def _hash(came: Carrier, _document: object, _text: str) -> str:
-    return hashlib.sha256(came.body).hexdigest()
+    return came.sha256

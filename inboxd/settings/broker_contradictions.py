@@ -148,6 +148,11 @@ def _relay(settings: Settings, relay: Relay) -> Iterator[str]:
     kind = _kind(settings, relay.broker)
     if relay.exchange and kind and kind != "rabbitmq":
         yield f"exchange is for rabbitmq, and broker {relay.broker!r} is {kind}; leave it out"
+    if relay.pipelined and kind == "nats":
+        yield (
+            f"pipelined is not for nats, as broker {relay.broker!r} is: a stream drops what is "
+            "published again, so a key would lose its order; leave it out"
+        )
 
 
 def _consumes(settings: Settings, source: MessageSource) -> Iterator[str]:

@@ -160,7 +160,8 @@ class Relay(Section):
         default=False,
         description="Whether several messages of one key are under way at once. True for hot keys "
         "that fall behind: quicker, but where the broker refuses one, later ones of its key may "
-        "have gone before it; they are published again behind it.",
+        "have gone before it; they are published again behind it. Not for NATS, which drops what "
+        "is published again.",
     )
     on_failure: Literal["skip", "block"] = Field(
         "skip",

@@ -43,8 +43,6 @@ _MAX_INTEGER = 2**63
 _BELOW = ("stack", "exception")
 # They speak at "info" of what our own lines say better; `configure` never lowers this.
 _QUIET = ("uvicorn", "asyncio", "aiosmtpd", "mail.log")
-# They tell payloads and passwords at "debug"; of errors, ours tell more, and without tracebacks.
-_SILENT = ("aiokafka",)
 
 _ids: ContextVar[Mapping[str, object]] = ContextVar("inboxd_log_ids")
 
@@ -212,8 +210,6 @@ def set_level(level: Level, *, rows: bool = False) -> None:
     logging.getLogger(ROWS).setLevel(logging.NOTSET if told else logging.WARNING)
     for name in _QUIET:
         logging.getLogger(name).setLevel("DEBUG" if level == "debug" else "WARNING")
-    for name in _SILENT:
-        logging.getLogger(name).setLevel("CRITICAL")
 
 
 def _shared_steps(worker: str, process: int | None = None) -> list[Processor]:

@@ -10,6 +10,7 @@ only a connection that breaks, or a request that fails, shows that a leader chan
 
 import socket
 import struct
+from bisect import bisect_right
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
@@ -47,6 +48,8 @@ class KafkaCluster:
         """Of each topic that was looked up and is there: the broker of each partition, or -1."""
         self._places: dict[int, tuple[str, int]] = {}
         self._connections: dict[int, Connection] = {}
+        self._answered = -1
+        """Which broker answered a question to any of them last."""
 
     async def send(self, broker: int, request: Any) -> Any:
         """What one broker answers. Raises one of `LOST`; its connection is closed then."""
@@ -57,24 +60,32 @@ class KafkaCluster:
             self._drop(broker)
             raise
 
-    async def ask(self, request: Any) -> Any:
-        """What any broker answers. Raises one of `LOST`."""
+    async def ask(self, request: Any, *, elsewhere: bool = False) -> Any:
+        """What any broker answers. Raises one of `LOST`.
+
+        elsewhere: they are asked in turn, so that another one answers than the last time.
+        """
         error: Exception = KafkaConnectionError("no broker is known")
-        for broker in sorted(self._places, key=self._connections.__contains__, reverse=True):
+        for broker in self._in_turn() if elsewhere else self._connected_first():
             try:
-                return await self.send(broker, request)
+                answer = await self.send(broker, request)
             except LOST as lost:
                 error = lost
+            else:
+                self._answered = broker
+                return answer
         raise error
 
     async def look_up(
-        self, topics: Iterable[str], *, create: bool = True
+        self, topics: Iterable[str], *, create: bool = True, elsewhere: bool = False
     ) -> dict[str, type[Exception]]:
         """Learn the leaders of Kafka topics, and return why some are missing.
 
-        create: a broker that may create them does so. Raises one of `LOST`.
+        create: a broker that may create them does so; elsewhere: as for `ask`. Raises one of
+        `LOST`.
         """
-        return self._learn(await self.ask(MetadataRequest(list(topics), create)))
+        request = MetadataRequest(list(topics), create)
+        return self._learn(await self.ask(request, elsewhere=elsewhere))
 
     async def learn_from(self, connection: Connection) -> None:
         """Learn where the brokers are."""
@@ -98,6 +109,14 @@ class KafkaCluster:
             for end in ends:
                 await end
         self._connections.clear()
+
+    def _connected_first(self) -> list[int]:
+        return sorted(self._places, key=self._connections.__contains__, reverse=True)
+
+    def _in_turn(self) -> list[int]:
+        brokers = sorted(self._places)
+        first = bisect_right(brokers, self._answered)
+        return brokers[first:] + brokers[:first]
 
     async def _connected(self, broker: int) -> Connection:
         found = self._connections.get(broker)

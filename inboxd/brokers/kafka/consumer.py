@@ -124,7 +124,8 @@ class KafkaConsumer:
         found = await self._consumer.getmany(timeout_ms=0, max_records=most)
         made: list[IncomingMessage] = []
         for partition, records in found.items():
-            made += messages(partition, records, self._topics.ids[partition.topic])
+            identity = self._topics.ids[partition.topic]
+            made += messages(partition, records, identity, self._settings.max_body)
             self._answers.came(partition)
         return made
 

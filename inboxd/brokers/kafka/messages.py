@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
-from inboxd.brokers.contract import IncomingMessage
+from inboxd.brokers.contract import IncomingMessage, kept
 from inboxd.brokers.kafka.batches import CONTENT_TYPE
 
 
@@ -17,18 +17,19 @@ def stream(partition: TopicPartition) -> str:
 
 
 def messages(
-    partition: TopicPartition, records: Sequence[ConsumerRecord], identity: str
+    partition: TopicPartition, records: Sequence[ConsumerRecord], identity: str, max_body: int
 ) -> list[IncomingMessage]:
     """Those of one partition; identity: of its Kafka topic."""
     name = stream(partition)
     found = []
     for record in records:
         headers = _headers(record.headers)
+        body, left_out = kept(record.value or b"", max_body)
         found.append(
             IncomingMessage(
                 stream=name,
                 position=record.offset,
-                body=record.value or b"",
+                body=body,
                 identity=identity,
                 key=None if record.key is None else _text(record.key),
                 sent_to=partition.topic,
@@ -36,6 +37,7 @@ def messages(
                 headers=headers,
                 sent_at=record.timestamp / 1000 if record.timestamp >= 0 else None,
                 token=partition,
+                left_out=left_out,
             )
         )
     return found

@@ -7,13 +7,15 @@ waits when it is closed, and goes on counting behind a batch that was refused, w
 takes for a loss.
 
 Promises that a sequence is spent by a confirmation only; that what one Kafka topic does not take
-holds up no other; and that after a cancellation, or any other error, nothing is sent any more.
+holds up no other; that a Kafka topic is missing only if no broker has known it for as long as a
+connection gets to be there, since one that starts knows none; and that after a cancellation, or any
+other error, nothing is sent any more.
 Known limits: a publisher that is opened anew has another id, so what the one before had sent
 unconfirmed is there twice; batches are not compressed; a broker that may create topics does so.
 *See:* `batches`, `verdict`, `cluster`; `events/relays/`, which uses it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
@@ -43,7 +45,6 @@ from inboxd.brokers.kafka.verdict import (
     refused_topic,
     verdict,
 )
-from inboxd.errors import MessageRefused
 from inboxd.settings import Broker
 
 _ALL_REPLICAS = -1
@@ -63,7 +64,10 @@ _OF_UNCLEAR = {
     BatchVerdict.SPLIT: BatchVerdict.FENCED,
     BatchVerdict.REFUSED: BatchVerdict.FENCED,
 }
-_FINAL = (InvalidTopicError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError)
+# Why a Kafka topic is missing, and stays so.
+_FINAL = (InvalidTopicError, TopicAuthorizationFailedError)
+# A broker says that of a topic that it does not know yet, too.
+_UNKNOWN = UnknownTopicOrPartitionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +94,13 @@ class KafkaPublisher:
         """As the contract says."""
         page = KafkaPage(messages, tell)
         try:
-            await self._batch(page)
-            await self._publish(page)
+            topics = {message.to for message in messages}
+            missing = await self._find(topics)
+            unknown = {topic for topic, why in missing.items() if why is _UNKNOWN}
+            await self._publish_to(page, topics - unknown, missing)
+            if unknown:
+                missing = await self._look_up(unknown, _FINAL, self._access.patience)
+                await self._publish_to(page, unknown, missing)
         except BaseException:
             self._cluster.abort()
             raise
@@ -100,50 +109,54 @@ class KafkaPublisher:
         """As the contract says."""
         await self._cluster.close()
 
-    async def _batch(self, page: KafkaPage) -> None:
-        """Make batches, of what has a topic."""
-        topics = {message.to for message in page.messages}
-        refusals = await self._find(topics)
-        if refusals:
+    async def _publish_to(
+        self, page: KafkaPage, topics: set[str], missing: Mapping[str, type[Exception]]
+    ) -> None:
+        """Publish what goes to these topics, and refuse it where they are missing."""
+        if refused := topics & missing.keys():
             for place, message in enumerate(page.messages):
-                if (refusal := refusals.get(message.to)) is not None:
-                    page.tell(place, refusal)
-        leaders = {topic: self._cluster.leaders[topic] for topic in topics - refusals.keys()}
+                if message.to in refused:
+                    page.tell(place, refused_topic(message.to, missing[message.to]))
+        leaders = {topic: self._cluster.leaders[topic] for topic in topics - refused}
         self._pages += 1
         page.lines = batched(page.messages, leaders, self._most_bytes, self._pages, page.tell)
+        await self._publish(page)
 
-    async def _find(self, topics: set[str]) -> dict[str, MessageRefused]:
-        """Know the leaders of these topics, or why they are none. Raises BrokerUnavailable."""
-        refusals = {
-            topic: refused_topic(topic, InvalidTopicError)
-            for topic in topics
-            if not is_valid(topic)
+    async def _find(self, topics: set[str]) -> dict[str, type[Exception]]:
+        """Know the leaders of these topics, or why they are missing. Raises BrokerUnavailable."""
+        missing: dict[str, type[Exception]] = {
+            topic: InvalidTopicError for topic in topics if not is_valid(topic)
         }
-        wanted = topics - refusals.keys()
+        wanted = topics - missing.keys()
         if monotonic() - self._looked_up < _LOOKED_UP:
             wanted -= self._cluster.leaders.keys()
         else:
             self._looked_up = monotonic()
         if wanted:
-            missing = await self._look_up(wanted)
-            refusals |= {topic: refused_topic(topic, error) for topic, error in missing.items()}
-        return refusals
+            missing |= await self._look_up(wanted, (*_FINAL, _UNKNOWN), _CREATION)
+        return missing
 
-    async def _look_up(self, topics: set[str]) -> dict[str, type[Exception]]:
-        """What is missing, once it is not just being created. Raises BrokerUnavailable."""
-        began = monotonic()
+    async def _look_up(
+        self, topics: set[str], final: Collection[type[Exception]], within: float
+    ) -> dict[str, type[Exception]]:
+        """Which are missing after so many seconds, or sooner if that is final, and why.
+
+        Raises BrokerUnavailable.
+        """
+        began, again = monotonic(), False
         while True:
             try:
-                missing = await self._cluster.look_up(topics)
+                missing = await self._cluster.look_up(topics, elsewhere=again)
             except LOST as error:
                 if monotonic() - began > self._access.patience:
                     why = why_not_reached(self._access, error)
                     raise self._access.unavailable(why) from error
             else:
-                settled = all(error in _FINAL for error in missing.values())
-                if settled or monotonic() - began > _CREATION:
+                settled = all(why in final for why in missing.values())
+                if settled or monotonic() - began > within:
                     return missing
             await sleep(_BACKOFF)
+            again = True
 
     async def _publish(self, page: KafkaPage) -> None:
         """Until nothing is left. Raises BrokerUnavailable."""
@@ -154,21 +167,28 @@ class KafkaPublisher:
                 began = None
                 continue
             began = began or monotonic()
-            if trouble.final or monotonic() - began > self._access.patience:
+            if trouble.final:
                 raise self._access.unavailable(trouble.why)
+            late = monotonic() - began > self._access.patience
             await sleep(_BACKOFF)
-            await self._look_up_again(page)
+            refused = await self._look_up_again(page, (*_FINAL, _UNKNOWN) if late else _FINAL)
+            if late and not refused:
+                raise self._access.unavailable(trouble.why)
 
-    async def _look_up_again(self, page: KafkaPage) -> None:
-        """Leaders may have changed, Kafka topics may be gone."""
+    async def _look_up_again(self, page: KafkaPage, final: Collection[type[Exception]]) -> bool:
+        """Leaders may have changed, Kafka topics may be gone; whether something was refused."""
+        topics = {partition.topic for partition in page.lines}
         try:
-            missing = await self._cluster.look_up({partition.topic for partition in page.lines})
+            missing = await self._cluster.look_up(topics, elsewhere=True)
         except LOST:
-            return  # as the next attempt will find
+            return False  # as the next attempt will find
+        refused = False
         for partition, line in [*page.lines.items()]:
             why = missing.get(partition.topic)
-            if why is not None and why in _FINAL and not line[0].unclear:
+            if why is not None and why in final and not line[0].unclear:
                 page.refuse(partition, refused_topic(partition.topic, why))
+                refused = True
+        return refused
 
     async def _send_first_batches(self, page: KafkaPage) -> _Trouble | None:
         """Those of all partitions, to all brokers side by side."""

@@ -12,7 +12,8 @@ and its transport's writer. Known limit: a server that merely allows TLS counts 
 import socket
 import ssl
 import struct
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from anyio import CancelScope, lowlevel, move_on_after
@@ -60,7 +61,7 @@ class NatsConnection(Client):
         self._our_sid = 0
         self._lost = False
         # nats-py waits on for an answer when the connection is lost.
-        self._waiting = CancelScope()
+        self._waiting = set[CancelScope]()
 
     def unavailable(self, why: str) -> BrokerUnavailable:
         """The error for what passes; `why` names the cause and the remedy."""
@@ -77,7 +78,7 @@ class NatsConnection(Client):
         self._told, self.trouble = told, None
         try:
             self._our_sid = (await self.subscribe(f"{self.inbox}.*"))._id  # noqa: SLF001
-            with CancelScope() as self._waiting:
+            with CancelScope() as scope, self._ended_by_loss(scope):
                 await self.flush(timeout=max(1, round(self.patience)))
             self.check()
         except (Error, OSError) as error:
@@ -86,9 +87,12 @@ class NatsConnection(Client):
             raise self.unavailable(f"{cause_of(self.trouble)}: let the user subscribe to _INBOX.>.")
 
     async def ask(self, subject: str, body: bytes) -> bytes:
-        """What is answered to a request. Raises what nats-py does, or BrokerUnavailable."""
+        """What is answered to a request; several may be under way.
+
+        Raises what nats-py does, or BrokerUnavailable.
+        """
         self.check()
-        with CancelScope() as self._waiting:
+        with CancelScope() as scope, self._ended_by_loss(scope):
             return (await self.request(subject, body, timeout=self.patience)).data
         self.check()
         raise self.unavailable("no answer")
@@ -161,11 +165,21 @@ class NatsConnection(Client):
         self._lose(self._err)
         await super()._close(status, do_cbs)
 
+    @contextmanager
+    def _ended_by_loss(self, scope: CancelScope) -> Iterator[None]:
+        """Meanwhile it is cancelled when the connection is lost."""
+        self._waiting.add(scope)
+        try:
+            yield
+        finally:
+            self._waiting.discard(scope)
+
     def _lose(self, error: Exception | None) -> None:
         if not self._lost:
             self._lost = True
             self.trouble = error or self.trouble
-            self._waiting.cancel()
+            for scope in self._waiting:
+                scope.cancel()
             if self._told is not None:
                 self._told.lost()
 

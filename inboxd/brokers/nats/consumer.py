@@ -9,9 +9,11 @@ Promises: messages are handed over in the order of the stream, none left out, an
 redelivery (AckWait) is of a message that was handed over and is being stored still: it is passed
 over here. What comes from before the stored position, since its acknowledgement was lost, is
 acknowledged here. Deliveries are numbered: when one is missing it was lost on its way, and all is
-read again. At most `prefetch` messages are not stored yet, and one more: no more are asked for. The
-server owes a sign of life every few seconds; without one it is unavailable. What a stream loses
-before it was handed over is a `StreamLost`.
+read again. At most `prefetch` messages are not stored yet, and one more: no more are asked for. Nor
+are more bytes than those of two pages (`page_bytes`), unless a message that is larger is the only
+one. There is one request at a time, since the server tells the bytes of each apart. The server owes
+a sign of life every few seconds; without one it is unavailable. What a stream loses before it was
+handed over is a `StreamLost`.
 *See:* `resumption`, for what is lost; `inbound/messages/`, which stores.
 """
 
@@ -26,7 +28,7 @@ import anyio
 import orjson
 from anyio import move_on_after
 
-from inboxd.brokers.contract import IncomingMessage
+from inboxd.brokers.contract import IncomingMessage, LeftOutBody, kept
 from inboxd.brokers.nats.connection import NatsConnection
 from inboxd.brokers.nats.jetstream import (
     LIMITS,
@@ -46,6 +48,7 @@ from inboxd.brokers.nats.protocol import (
 )
 from inboxd.brokers.nats.resumption import FollowedStream, Note, identity
 from inboxd.errors import BrokerUnavailable
+from inboxd.settings import MessageSource
 
 # Requests end by themselves, and are made again.
 _REQUEST_SECONDS = 30.0
@@ -56,6 +59,7 @@ _NOTE_SECONDS = 60.0
 _HEARTBEAT, _REQUEST_ENDED, _CONFLICT, _NO_RESPONDERS = 100, 408, 409, 503
 # Of a request, not of the consumer.
 _ASK_AGAIN = ("Leadership Change", "Batch Completed")
+_NO_ROOM = "Message Size Exceeds MaxBytes"
 
 
 class _Arrived(NamedTuple):
@@ -66,6 +70,7 @@ class _Arrived(NamedTuple):
     reply: bytes
     body: bytes
     headers: bytes | None
+    left_out: LeftOutBody | None
 
 
 class NatsConsumer:
@@ -79,6 +84,7 @@ class NatsConsumer:
         durable: NatsDurable,
         config: Mapping[str, Any],
         note: Note,
+        settings: MessageSource,
     ) -> None:
         """Read what comes behind what was noted. config: what the durable consumer was made of."""
         self._connection = connection
@@ -97,13 +103,17 @@ class NatsConsumer:
         self._handed = self._stored = (note.position, 0)
         """Position and delivery of the last message that was."""
         self._heard = monotonic()
-        self._most: int = config["max_ack_pending"]
-        self._unstored = self._asked_for = 0
+        self._max_body = settings.max_body
+        self._most, self._most_bytes = settings.prefetch, 2 * settings.page_bytes
+        self._unstored = deque[int]()
+        """How many bytes are held of each message that was not stored yet, in their order."""
+        self._unstored_bytes = 0
+        self._asked_for = self._asked_bytes = 0
+        """What the request that is under way may still bring."""
 
     async def start(self) -> None:
         """Ask for messages. Raises BrokerUnavailable."""
         await self._connection.listen(self)
-        self._heard = monotonic()
         self._ask()
 
     async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:
@@ -133,7 +143,8 @@ class NatsConsumer:
             tokens = tokens[-1:]
         self._connection.write(b"".join([b"PUB %b 0\r\n\r\n" % token for token in tokens]))
         self._stored = delivered(tokens[-1])[:2]
-        self._unstored -= len(messages)
+        for _ in messages:
+            self._unstored_bytes -= self._unstored.popleft()
         self._ask()
 
     async def lag(self) -> int | None:
@@ -163,15 +174,18 @@ class NatsConsumer:
             self._fail(f"delivery {self._delivery + 1} is missing: all is read again.")
             return
         self._delivery = at.delivery
+        size = len(body) + len(headers or b"")
         self._asked_for -= 1
+        self._asked_bytes -= len(subject) + len(reply) + size
         if at.position > self._newest:
             self._newest = at.position
-            self._unstored += 1
-            self._arrived.append(_Arrived(at, subject, reply, body, headers))
+            self._hold(at, subject, reply, body, headers)
             self._news.set()
         elif at.position <= self._begun_behind:
-            self._left_over.append(_Arrived(at, subject, reply, b"", None))
+            self._left_over.append(_Arrived(at, subject, reply, b"", None, None))
             self._news.set()
+        if self._asked_bytes == 0:  # that ends a request, and the server does not say so
+            self._asked_for = 0
         if self._asked_for <= 0:
             self._ask()
 
@@ -183,6 +197,16 @@ class NatsConsumer:
         """Wake who waits."""
         self._news.set()
 
+    def _hold(
+        self, at: Delivered, subject: bytes, reply: bytes, body: bytes, headers: bytes | None
+    ) -> None:
+        """Keep a message until it is received."""
+        body, left_out = kept(body, self._max_body)
+        size = len(body) + len(headers or b"")
+        self._unstored.append(size)
+        self._unstored_bytes += size
+        self._arrived.append(_Arrived(at, subject, reply, body, headers, left_out))
+
     def _status(self, headers: bytes | None) -> None:
         code, words = status_of(headers)
         found = headers_of(headers)
@@ -191,6 +215,10 @@ class NatsConsumer:
         elif code == _REQUEST_ENDED or (code == _CONFLICT and words in _ASK_AGAIN):
             self._asked_for -= int(found.get("nats-pending-messages", self._asked_for))
             self._ask()
+        elif code == _CONFLICT and words == _NO_ROOM:
+            self._asked_for = 0
+            if not self._unstored:  # else there is more room when something is stored
+                self._ask(larger=True)
         else:
             gone = code == _NO_RESPONDERS or words == "Consumer Deleted"
             self._fail(
@@ -208,20 +236,26 @@ class NatsConsumer:
             self._fail("deliveries are missing: all is read again.")
         self._nothing = int(found["nats-last-stream"])
 
-    def _ask(self) -> None:
-        """Ask for what there is room for; without room for one, so that its end is told."""
-        room = self._most - self._unstored - self._asked_for
-        if self._unstored > self._most or (self._asked_for > 0 and room * 2 < self._most):
+    def _ask(self, *, larger: bool = False) -> None:
+        """Ask for what there is room for, unless something is asked for already.
+
+        Without room for a message for one, so that the consumer's end is told. larger: for one that
+        has more bytes than there is room for.
+        """
+        room, bytes_ = self._most - len(self._unstored), self._most_bytes - self._unstored_bytes
+        if self._asked_for > 0 or room < 0 or bytes_ <= 0:
             return
-        batch = max(1, room)
+        self._asked_for = 1 if larger else max(1, room)
+        self._asked_bytes = 0 if larger else bytes_
         request = orjson.dumps(
             {
-                "batch": batch,
+                "batch": self._asked_for,
+                "max_bytes": self._asked_bytes,  # 0: any number
                 "expires": round(_REQUEST_SECONDS * 1e9),
                 "idle_heartbeat": round(_HEARTBEAT_SECONDS * 1e9),
             }
         )
-        self._asked_for += batch
+        self._heard = monotonic()
         self._connection.write(
             b"PUB $JS.API.CONSUMER.MSG.NEXT.%b.%b %b.next %d\r\n%b\r\n"
             % (
@@ -298,6 +332,7 @@ class NatsConsumer:
             id=headers.get("nats-msg-id"),
             sent_at=arrived.at.nanoseconds / 1e9,
             token=arrived.reply,
+            left_out=arrived.left_out,
         )
 
 

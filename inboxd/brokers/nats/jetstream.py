@@ -11,6 +11,8 @@ from inboxd.brokers.nats.connection import NatsConnection, cause_of, said
 
 LIMITS, INTEREST, WORK_QUEUE = "limits", "interest", "workqueue"
 _NOT_FOUND = 404
+# JetStream's number of the error that it is not enabled for the account.
+_NOT_ENABLED = 10039
 # What is in nobody's hand any more after this, if we end in between.
 _HELD_NANOSECONDS = 300 * 10**9
 
@@ -107,15 +109,25 @@ def _durable(answer: Mapping[str, Any]) -> NatsDurable:
 
 
 async def stream_that_takes(connection: NatsConnection, subject: str) -> str | None:
-    """The stream that takes a subject, if there is one. Raises BrokerUnavailable."""
-    answer = await _ask(connection, "STREAM.NAMES", {"subject": subject})
+    """The stream of the user's account that takes a subject, if there is one.
+
+    None also where the account has no JetStream. Raises BrokerUnavailable.
+    """
+    answer = await _ask(connection, "STREAM.NAMES", {"subject": subject}, absent=_NOT_ENABLED)
     return next(iter((answer or {}).get("streams") or ()), None)
 
 
 async def _ask(
-    connection: NatsConnection, what: str, body: Mapping[str, Any] | None = None
+    connection: NatsConnection,
+    what: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    absent: int = 0,
 ) -> dict[str, Any] | None:
-    """What JetStream answers; None: there is no such thing. Raises BrokerUnavailable."""
+    """What JetStream answers; None: there is no such thing. Raises BrokerUnavailable.
+
+    absent: the number of an error that says so, too.
+    """
     try:
         data = await connection.ask(f"$JS.API.{what}", b"" if body is None else orjson.dumps(body))
     except NoRespondersError as error:
@@ -130,6 +142,6 @@ async def _ask(
     problem = answer.get("error")
     if problem is None:
         return answer
-    if problem.get("code") == _NOT_FOUND:
+    if problem.get("code") == _NOT_FOUND or problem.get("err_code") == absent:
         return None
     raise connection.unavailable(f"JetStream refuses {what}: {said(problem)}.")

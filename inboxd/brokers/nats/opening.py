@@ -95,7 +95,9 @@ class _Opening:
         durable = await make_durable(connection, name, config)
         if interest is not None:
             await delete_consumer(connection, name, interest)
-        consumer = NatsConsumer(connection, self._followed, stream, durable, config, note)
+        consumer = NatsConsumer(
+            connection, self._followed, stream, durable, config, note, self._settings
+        )
         await consumer.start()
         return consumer
 

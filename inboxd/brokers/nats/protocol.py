@@ -2,7 +2,9 @@
 
 Promises that nothing of a message ends its line or its headers, and so reaches the server as a
 command; that a header which tells the server what to do (`Nats-…`) is ours alone, and the content
-type too: an event's own are left out.
+type too: an event's own are left out; that `Nats-Msg-Id` names the event and the subject, since a
+stream drops a message whose id it has seen, whatever its subject, and relays may publish one event
+to several.
 """
 
 import re
@@ -62,7 +64,9 @@ def _head(message: OutgoingMessage) -> bytes:
             for_good=True,
         )
     lines = [
-        f"NATS/1.0\r\nNats-Msg-Id: {message.id}\r\ncontent-type: {message.content_type}\r\n",
+        "NATS/1.0\r\n",
+        f"Nats-Msg-Id: {message.id}@{message.to}\r\n",
+        f"content-type: {message.content_type}\r\n",
         *[f"{n}: {v}\r\n" for n, v in own.items() if not n.lower().startswith(_OURS)],
         *[f"{prefix}{name}: {value}\r\n" for name, value in attributes.items()],
         "\r\n",

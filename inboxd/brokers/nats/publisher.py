@@ -1,18 +1,20 @@
 """Publishes to NATS JetStream, each message confirmed by the stream that took it.
 
-Promises: messages go out in the order given, without a wait for one another; each has the event's
-id (`Nats-Msg-Id`), so that a stream keeps one of a repetition within its window (`duplicates`), and
-that is a confirmation too. A page that is cancelled or fails cuts the connection: nothing of it is
-sent later.
+Promises: messages go out in the order given, without a wait for one another; each names its event
+and its subject (`Nats-Msg-Id`), so that a stream keeps one of a repetition within its window
+(`duplicates`), and that is a confirmation too. A page that is cancelled or fails cuts the
+connection: nothing of it is sent later.
 NATS says the same ("no responders") of a subject that no stream takes, of a stream that has no
 leader, and while it starts or stops. So JetStream is asked which stream takes that subject: only if
-none does is the message refused; else the broker is unavailable, which spends no attempt.
-Known limits: a user who may not ask that (`$JS.API.STREAM.NAMES`) gets the refusal in both cases;
-where a service subscribes to a subject that no stream takes, no answer comes at all, and the time
-limit of the relay ends it.
+none does is the message refused; else, and where that is not known in time, the broker is
+unavailable, which spends no attempt.
+Known limits: a user who may not ask that (`$JS.API.STREAM.NAMES`) gets the refusal in both cases,
+and so does one whose account has no JetStream, or reaches the stream of another account; where a
+service subscribes to a subject that no stream takes, no answer comes at all, and the time limit of
+the relay ends it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import anyio
 import orjson
@@ -22,13 +24,15 @@ from inboxd.brokers.nats.connection import NatsConnection, said
 from inboxd.brokers.nats.jetstream import stream_that_takes
 from inboxd.brokers.nats.protocol import publication, status_of
 from inboxd.brokers.nats.reaching import connect
-from inboxd.errors import MessageRefused
+from inboxd.errors import BrokerUnavailable, MessageRefused
 from inboxd.settings import Broker
 
 _CHUNK_BYTES = 64 * 1024
 _NO_RESPONDERS = 503
 _TOO_LARGE = 10054  # for the stream; JetStream's number of that error
 _ASKING = "$js.api.stream.names"
+# Subjects that JetStream is asked about at the same time.
+_SIDE_BY_SIDE = 20
 
 
 class _Unconfirmed:
@@ -39,8 +43,8 @@ class _Unconfirmed:
         self.first = first
         """The number of its first message: answers have one."""
         self.open = len(messages)
-        self.unanswered: list[int] = []
-        """The places of those for which nobody was there to answer."""
+        self.unanswered: dict[str, list[int]] = {}
+        """By subject, the places of those for which nobody was there to answer."""
         self.ended = anyio.Event()
         self._tell = tell
         self._answered = bytearray(len(messages))
@@ -51,15 +55,15 @@ class _Unconfirmed:
             self._tell(place, error)
 
     def nobody_answers(self, place: int) -> None:
-        """Leave it to `tell_unanswered` what that means."""
+        """Leave it to `refuse_unanswered` what that means."""
         if self._answer(place):
-            self.unanswered.append(place)
+            self.unanswered.setdefault(self.messages[place].to, []).append(place)
 
-    def tell_unanswered(self, refusals: Mapping[str, MessageRefused]) -> None:
-        """Tell the refusal of those whose subject has one."""
-        for place in self.unanswered:
-            if refusal := refusals.get(self.messages[place].to):
-                self._tell(place, refusal)
+    def refuse_unanswered(self, subject: str) -> None:
+        """Tell of those that were sent there that no stream takes them."""
+        refusal = _untaken(subject)
+        for place in self.unanswered[subject]:
+            self._tell(place, refusal)
 
     def _answer(self, place: int) -> bool:
         if not 0 <= place < len(self._answered) or self._answered[place]:
@@ -123,25 +127,57 @@ class NatsPublisher:
         await self._connection.drain()
 
     async def _explain_silence(self, page: _Unconfirmed) -> None:
-        """Refuse what no stream takes. Raises BrokerUnavailable if a stream takes it."""
-        subjects = dict.fromkeys(page.messages[place].to for place in page.unanswered)
-        takers = {subject: await self._taker_of(subject) for subject in subjects}
-        page.tell_unanswered(
-            {subject: _untaken(subject) for subject, taker in takers.items() if taker is None}
-        )
-        for subject, taker in takers.items():
-            if taker is not None:
-                raise self._connection.unavailable(
-                    f"stream {taker} does not answer for {subject!r}: it has no leader, or the "
-                    "server starts or stops."
-                )
+        """Refuse what no stream takes, as soon as that is known.
 
-    async def _taker_of(self, subject: str) -> str | None:
-        """The stream that takes it; None also where this user may not ask."""
+        Raises BrokerUnavailable if a stream takes it, or if that is not known in time.
+        """
+        unknown = dict.fromkeys(page.unanswered)
+        troubles: list[BrokerUnavailable] = []
+        patience = self._connection.patience
         if self._may_ask:
-            with anyio.CancelScope() as self._asking:
-                return await stream_that_takes(self._connection, subject)
-        return None
+            subjects = iter([*unknown])
+            with anyio.move_on_after(patience) as self._asking:
+                async with anyio.create_task_group() as group:
+                    for _ in range(min(len(unknown), _SIDE_BY_SIDE)):
+                        group.start_soon(self._find_takers, page, subjects, unknown, troubles)
+        if not self._may_ask:
+            for subject in unknown:
+                page.refuse_unanswered(subject)
+        elif unknown and not troubles:
+            troubles.append(
+                self._connection.unavailable(
+                    f"JetStream does not say within {patience:g} s which stream takes "
+                    f"{next(iter(unknown))!r}."
+                )
+            )
+        if troubles:
+            raise troubles[0]
+
+    async def _find_takers(
+        self,
+        page: _Unconfirmed,
+        subjects: Iterator[str],
+        unknown: dict[str, None],
+        troubles: list[BrokerUnavailable],
+    ) -> None:
+        """Take subject by subject out of the unknown ones; does not raise BrokerUnavailable."""
+        for subject in subjects:
+            try:
+                taker = await stream_that_takes(self._connection, subject)
+            except BrokerUnavailable as error:
+                troubles.append(error)
+                continue
+            del unknown[subject]
+            if taker is None:
+                page.refuse_unanswered(subject)
+            else:
+                troubles.append(self._silent(taker, subject))
+
+    def _silent(self, stream: str, subject: str) -> BrokerUnavailable:
+        return self._connection.unavailable(
+            f"stream {stream} does not answer for {subject!r}: it has no leader, or the server "
+            "starts or stops."
+        )
 
     def arrived(self, subject: bytes, _reply: bytes, body: bytes, headers: bytes | None, /) -> None:
         """An answer to a message; what no stream says is none."""

@@ -1,16 +1,18 @@
 """The consumer: messages of one queue in, acknowledged when they are stored.
 
-Promises, beside `contract`: at most `prefetch` messages are held; nobody else consumes the queue
-meanwhile, so it is read in order. RabbitMQ sees to that for a classic queue (`exclusive`), and for
-one with `x-single-active-consumer`; for a quorum queue without that RabbitMQ does not, so whoever
-finds another consumer there gives way. Known limits: a message that is not acknowledged when the
-connection ends comes again, behind others perhaps; queues of the type `stream` are refused, since
-an acknowledgement stores nothing there.
+Promises, beside `contract`: at most `prefetch` messages are held, each with at most `max_body`
+bytes; nobody else consumes the queue meanwhile, so it is read in order. RabbitMQ sees to that for a
+classic queue (`exclusive`), and for one with `x-single-active-consumer`; for a quorum queue without
+that RabbitMQ does not, so whoever finds another consumer there gives way. Known limits: a message
+that is not acknowledged when the connection ends comes again, behind others perhaps; RabbitMQ
+counts no bytes (a `prefetch_size` is not implemented); queues of the type `stream` are refused,
+since an acknowledgement stores nothing there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from typing import NoReturn, cast
 import anyio
 from pamqp import commands
 
-from inboxd.brokers.contract import IncomingMessage, Stored
+from inboxd.brokers.contract import IncomingMessage, LeftOutBody, Stored
 from inboxd.brokers.rabbitmq import amqp, incoming
 from inboxd.brokers.rabbitmq.connection import AmqpClosed, AmqpConnection
 from inboxd.brokers.rabbitmq.servers import connect
@@ -37,7 +39,8 @@ async def open_consumer(
     """The only consumer of the source's queue. Raises BrokerUnavailable."""
     del stored  # a queue has no positions: RabbitMQ knows what was acknowledged
     connection = await connect(name, broker, f"inboxd, source {source}")
-    consumer = RabbitMQConsumer(connection, settings.rabbitmq_queue or "", source)
+    queue = settings.rabbitmq_queue or ""
+    consumer = RabbitMQConsumer(connection, queue, source, settings.max_body)
     try:
         await consumer.begin(min(settings.prefetch, _MOST_PREFETCHED))
     except BaseException:
@@ -49,8 +52,9 @@ async def open_consumer(
 class RabbitMQConsumer:
     """See `Consumer`."""
 
-    def __init__(self, connection: AmqpConnection, queue: str, source: str) -> None:
+    def __init__(self, connection: AmqpConnection, queue: str, source: str, max_body: int) -> None:
         self._connection, self._queue, self._source = connection, queue, source
+        self._max_body = max_body
         connection.take = self._take
         self._held = deque[IncomingMessage]()
         self._came: asyncio.Future[None] | None = None  # done when something has come
@@ -60,7 +64,9 @@ class RabbitMQConsumer:
         self._delivery = (0, False, "")
         self._properties = incoming.AmqpProperties()
         self._parts: list[bytes] = []
-        self._missing = 0
+        self._size = self._missing = 0
+        self._hash: hashlib._Hash | None = None
+        """Of the body, if that is not kept."""
 
     async def begin(self, prefetch: int) -> None:
         """Consume, and alone. Raises BrokerUnavailable."""
@@ -150,11 +156,15 @@ class RabbitMQConsumer:
 
     def _take(self, kind: int, index: int, payload: bytes) -> None:
         if kind == amqp.BODY:
-            self._parts.append(payload)
+            if self._hash is None:
+                self._parts.append(payload)
+            else:
+                self._hash.update(payload)
             self._missing -= len(payload)
         elif kind == amqp.HEADER:
-            self._missing, self._properties = incoming.content(payload)
-            self._parts = []
+            self._size, self._properties = incoming.content(payload)
+            self._parts, self._missing = [], self._size
+            self._hash = None if self._size <= self._max_body else hashlib.sha256()
         elif index == commands.Basic.Deliver.index:
             self._delivery = incoming.delivery(payload)
             return
@@ -168,7 +178,7 @@ class RabbitMQConsumer:
     def _complete(self) -> None:
         tag, redelivered, routing_key = self._delivery
         headers = self._properties.headers
-        parts = self._parts
+        parts, hash_ = self._parts, self._hash
         self._held.append(
             IncomingMessage(
                 stream=self._queue,
@@ -181,6 +191,7 @@ class RabbitMQConsumer:
                 sent_at=self._properties.time,
                 redelivered=redelivered,
                 token=tag,
+                left_out=None if hash_ is None else LeftOutBody(self._size, hash_.hexdigest()),
             )
         )
         self._wake()

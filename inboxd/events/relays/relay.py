@@ -82,6 +82,7 @@ class RelayRunner:
         self._holds_lease = holds_lease
         self._relay = parts.settings.relays[name]
         self._broker = parts.settings.brokers[self._relay.broker]
+        self._open_publisher = kinds.publisher_of(self._broker.kind)
         self._messages = RelayMessages(self._relay)
         self._fences: dict[Bucket, int] = {}
         served = ServedLines(parts, relay=name)
@@ -328,7 +329,7 @@ class RelayRunner:
         limit = servers * self._broker.connect_timeout.total_seconds() + _GRACE
         try:
             with anyio.fail_after(limit):
-                return await kinds.publisher_of(self._broker.kind)(self._relay.broker, self._broker)
+                return await self._open_publisher(self._relay.broker, self._broker)
         except TimeoutError:
             told = f"the broker {self._relay.broker!r} could not be reached within {limit:g} s"
             page.lose(BrokerUnavailable(told))

@@ -3,9 +3,8 @@
 Owns what is read where the settings say nothing: CloudEvents (binary, with the prefix of every
 binding, and structured) with the extensions that our relays write, the broker's own key and ids.
 Promises: a message that comes again is an event with the same id, the CloudEvent's where that is a
-uuid; what no event can be made of is one broken event with the reason. Known limits: of a message
-larger than `max_body` the body is not kept; one without a position and without an id of any kind is
-a new event each time.
+uuid; what no event can be made of is one broken event with the reason. Known limit: a message
+without a position and without an id of any kind is a new event each time.
 *See:* `inboxd/brokers/cloud_events.py`; `storing.py`, after it.
 """
 
@@ -57,6 +56,12 @@ class ArrivedMessage(NamedTuple):
         """Those of the message."""
         return self.message.headers
 
+    @property
+    def sha256(self) -> str:
+        """Of the body; of one that was left out, as it came."""
+        left_out = self.message.left_out
+        return hashlib.sha256(self.body).hexdigest() if left_out is None else left_out.sha256
+
 
 class CompiledMessageSource:
     """One source: what becomes of its messages."""
@@ -95,7 +100,7 @@ class CompiledMessageSource:
             message.stream,
             message.position,
             message.identity,
-            message.body if len(message.body) <= self._max_body else b"",
+            message.body,
             events,
             _correlation(extensions.get("correlationid")),
             _uuid(extensions.get("causationid")),
@@ -107,8 +112,7 @@ class CompiledMessageSource:
     def _arrived(self, message: IncomingMessage) -> ArrivedMessage:
         body, content_type = message.body, message.content_type
         if content_type is not None and content_type.lower().startswith(_STRUCTURED):
-            is_small = len(body) <= self._max_body
-            found = cloud_events.read_structured(body, content_type) if is_small else None
+            found = cloud_events.read_structured(body, content_type)
             if found is not None:
                 return ArrivedMessage(message, found[1], found[0])
         event = cloud_events.read(message.headers, _PREFIXES) if message.headers else None
@@ -119,9 +123,10 @@ class CompiledMessageSource:
 
     def _events(self, arrived: ArrivedMessage, id_: UUID) -> list[ReceivedEvent]:
         maker, payload, trace = self._maker, None, _traceparent(arrived)
-        if (size := len(arrived.message.body)) > self._max_body:
+        if (left_out := arrived.message.left_out) is not None:
             why = (
-                f"the body has {size} bytes, more than max_body ({self._max_body}): it is not kept"
+                f"the body has {left_out.size} bytes, more than max_body ({self._max_body}): it is "
+                "not kept"
             )
             return maker.broken(arrived, id_, "null", why, trace)
         try:

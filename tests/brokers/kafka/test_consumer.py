@@ -1,13 +1,14 @@
 """Consuming Kafka topics: from the stored position on, in order, and never past what is missing."""
 
 from collections import defaultdict
+from hashlib import sha256
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from anyio import fail_after
 
 from inboxd.brokers import cloud_events
-from inboxd.brokers.contract import StreamPosition
+from inboxd.brokers.contract import LeftOutBody, StreamPosition
 from inboxd.errors import BrokerUnavailable, StreamLost
 from tests.support import eventually
 from tests.support import kafka as mock
@@ -74,6 +75,20 @@ async def test_what_others_send_is_taken_as_it_is(kafka: MockKafka) -> None:
     assert (tombstone.key, tombstone.body, tombstone.headers) == ("ÿ", b"", {})
     assert (zipped.key, zipped.body) == (None, b"zipped" * 100)
     assert zipped.headers == {"ce_type": "x", "raw": "ä"}
+
+
+async def test_of_a_body_that_is_too_large_nothing_is_kept_but_what_it_was(
+    kafka: MockKafka,
+) -> None:
+    topic, inbox = kafka.topic(1), Inbox()
+    bodies = ["x" * 1000, "x" * 1001]
+    await publish(kafka, topic, *bodies)
+    async with consumer_of(kafka, inbox, topic, max_body=1000) as consumer:
+        await store_all(consumer, inbox, 2)
+    small, large = inbox.messages
+    assert (small.body, small.left_out) == (bodies[0].encode(), None)
+    assert (large.body, large.key) == (b"", "key-0")
+    assert large.left_out == LeftOutBody(1001, sha256(bodies[1].encode()).hexdigest())
 
 
 async def test_partitions_keep_their_order_and_it_goes_on_where_it_was(kafka: MockKafka) -> None:

@@ -3,11 +3,14 @@
 from collections import defaultdict
 from functools import partial
 from time import monotonic
+from typing import Any
 
 import pytest
+from aiokafka.protocol.metadata import MetadataRequest
 from anyio import create_task_group, fail_after, move_on_after
 
 from inboxd.brokers.kafka import open_publisher
+from inboxd.brokers.kafka.cluster import KafkaCluster
 from inboxd.brokers.kafka.publisher import KafkaPublisher
 from inboxd.errors import BrokerUnavailable
 from tests.support import eventually
@@ -128,6 +131,56 @@ async def test_a_broker_that_hangs_is_one_clear_line(kafka: MockKafka) -> None:
         pytest.raises(BrokerUnavailable, match=r"no answer within 0\.2 s: start it, or correct"),
     ):
         await open_publisher("main", kafka.broker(connect_timeout="200ms"))
+
+
+async def test_a_topic_that_no_broker_knows_at_first_is_asked_for_in_turn(
+    kafka: MockKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, asked = kafka.topic(1), list[int]()
+    kafka.missing(topic)
+    look_up = KafkaCluster.look_up
+
+    async def looked_up(cluster: KafkaCluster, topics: set[str], **how: bool) -> Any:
+        found = await look_up(cluster, topics, **how)
+        asked.append(cluster._answered)
+        if len(asked) == 5:
+            kafka.missing(topic, 0)
+        return found
+
+    monkeypatch.setattr(KafkaCluster, "look_up", looked_up)
+    async with publisher_to(kafka, connect_timeout="60s") as publisher:
+        with fail_after(30):
+            assert not await published(publisher, [outgoing(topic, "1")])
+    assert set(asked[1:4]) == set(kafka.brokers)
+    assert bodies(await kafka.records(topic)) == ["1"]
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_a_broker_that_starts_and_knows_no_topic_is_not_believed(
+    kafka: MockKafka, monkeypatch: pytest.MonkeyPatch, *, known: bool
+) -> None:
+    """Whether its topic is looked up first, or again after a failure."""
+    topic, starting = kafka.topic(1), list[int]()
+    send = KafkaCluster.send
+
+    async def sent(cluster: KafkaCluster, broker: int, request: Any) -> Any:
+        answer = await send(cluster, broker, request)
+        if isinstance(request, MetadataRequest):
+            if not starting:
+                starting.append(broker)
+            if broker in starting:
+                answer.topics = [(mock.UNKNOWN_TOPIC, topic, [])]
+        return answer
+
+    async with publisher_to(kafka, connect_timeout="60s") as publisher:
+        if known:
+            assert not await published(publisher, [outgoing(topic, "0")])
+            kafka.answer_partition(topic, 0, mock.PRODUCE, mock.UNKNOWN_TOPIC)
+        monkeypatch.setattr(KafkaCluster, "send", sent)
+        with fail_after(30):
+            assert not await published(publisher, [outgoing(topic, "1")])
+    assert starting
+    assert bodies(await kafka.records(topic)) == (["0", "1"] if known else ["1"])
 
 
 class Relay:

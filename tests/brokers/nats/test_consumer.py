@@ -1,12 +1,14 @@
 """A consumer of a JetStream stream: what it reads, from where, in which order, and how much."""
 
 import time
+from hashlib import sha256
 
 import anyio
 import pytest
 from nats.js import JetStreamContext
 
 from inboxd.brokers import cloud_events
+from inboxd.brokers.contract import LeftOutBody
 from inboxd.brokers.nats import consumer as module
 from inboxd.brokers.nats import opening
 from inboxd.errors import BrokerUnavailable
@@ -24,8 +26,11 @@ from tests.brokers.nats.following import (
 from tests.brokers.nats.publishing import Told, a_message, publisher_at
 from tests.support import eventually
 from tests.support.nats import NatsServer, nats_client, nats_server
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
+
+_WITHIN = 30.0
 
 
 async def test_messages_come_in_order_and_from_behind_what_is_stored(
@@ -138,6 +143,85 @@ async def test_the_server_sends_no_more_than_the_prefetch(broker: Broker, stream
         await store(consumer, stored, 10)
         assert await consumer.lag() == 0
     assert stored.numbers == list(range(1, 31))
+
+
+async def test_the_server_sends_no_more_bytes_than_those_of_two_pages(
+    broker: Broker, stream: Stream
+) -> None:
+    for _ in range(12):
+        await stream.js.publish(f"{stream.prefix}.a", b"x" * 1000)
+    settings = follows(stream, page_bytes=2000)
+    stored = StoredMessages()
+    async with consumer_at(broker, settings, stored) as consumer:
+        page = await take(consumer, 3)  # with their subjects four are more than 4,000
+        assert await consumer.receive(10, 0.05) == []
+        assert await consumer.lag() == 9
+        stored.store(page)
+        await consumer.acknowledge(page)
+        with anyio.fail_after(_WITHIN):
+            while len(stored.messages) < 12:
+                page = [*await consumer.receive(10, _WITHIN)]
+                assert len(page) <= 3
+                stored.store(page)
+                await consumer.acknowledge(page)
+        assert await consumer.lag() == 0
+    with safety():
+        assert [message.position for message in stored.messages] == [*range(1, 13)]
+        assert stored.passed_over == 0
+
+
+async def test_a_message_with_more_bytes_than_all_may_have_comes_alone(
+    broker: Broker, stream: Stream
+) -> None:
+    sizes = [10, 9000, 10, 9000, 9000, 10]
+    for size in sizes:
+        await stream.js.publish(f"{stream.prefix}.a", b"x" * size)
+    stored, held = StoredMessages(), []
+    async with consumer_at(broker, follows(stream, page_bytes=2000), stored) as consumer:
+        with anyio.fail_after(_WITHIN):
+            while len(stored.messages) < len(sizes):
+                page = await consumer.receive(10, _WITHIN)
+                held.append([len(message.body) for message in page])
+                stored.store(page)
+                await consumer.acknowledge(page)
+    with safety():
+        assert [len(message.body) for message in stored.messages] == sizes
+    assert [9000] in held
+    assert all(each == [9000] for each in held if 9000 in each)
+
+
+async def test_a_request_whose_bytes_are_all_used_is_followed_by_another(
+    broker: Broker, stream: Stream
+) -> None:
+    """The server ends it then, and does not say so."""
+    await stream.fill(1)
+    async with consumer_at(broker, follows(stream), StoredMessages()) as consumer:
+        (first,) = await take(consumer, 1)
+    assert isinstance(first.token, bytes)
+    # Each of nine has one character of a body, as the first, and an acknowledgement as long.
+    size = len(first.sent_to) + len(first.token) + 1
+    await stream.fill(8)
+    stored = StoredMessages()
+    settings = follows(stream, page_bytes=size)  # two are as many as may be held
+    async with consumer_at(broker, settings, stored) as consumer:
+        with anyio.fail_after(_WITHIN):
+            for _ in range(9):
+                await store(consumer, stored, 1)
+    with safety():
+        assert [message.position for message in stored.messages] == [*range(1, 10)]
+
+
+async def test_of_a_body_that_is_too_large_nothing_is_kept_but_what_it_was(
+    broker: Broker, stream: Stream
+) -> None:
+    bodies = [b"x" * 1000, b"x" * 1001]
+    for body in bodies:
+        await stream.js.publish(f"{stream.prefix}.a", body, headers={"a": "b"})
+    async with consumer_at(broker, follows(stream, max_body=1000), StoredMessages()) as consumer:
+        small, large = await take(consumer, 2)
+    assert (small.body, small.left_out) == (bodies[0], None)
+    assert (large.body, large.headers) == (b"", {"a": "b"})
+    assert large.left_out == LeftOutBody(1001, sha256(bodies[1]).hexdigest())
 
 
 async def test_messages_that_came_and_were_not_received_count_as_lag(

@@ -6,12 +6,14 @@ from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 
 from inboxd.brokers.contract import OutgoingMessage
+from inboxd.brokers.nats import publisher as module
 from inboxd.brokers.nats.connection import NatsConnection
 from inboxd.errors import BrokerUnavailable
 from inboxd.settings import Broker
 from tests.brokers.nats.conftest import Stream, broker_at, make_stream
 from tests.brokers.nats.publishing import Told, a_message, publisher_at, some_messages
-from tests.support.nats import nats_server
+from tests.support.nats import NatsServer, nats_client, nats_server
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +31,7 @@ async def test_a_page_is_in_the_stream_in_its_order_when_all_of_it_is_confirmed(
         for message in page:
             came = await subscription.next_msg()
             assert came.headers is not None
-            assert came.headers["Nats-Msg-Id"] == message.id
+            assert came.headers["Nats-Msg-Id"] == f"{message.id}@{message.to}"
         await subscription.unsubscribe()
 
 
@@ -48,7 +50,7 @@ async def test_a_message_has_its_headers_and_is_a_cloud_event(
     assert came.data == b'{"a": 1}'
     # nats-py reads headers that way of messages that it asks for, as those of an e-mail.
     assert {name: str(value) for name, value in (came.headers or {}).items()} == {
-        "Nats-Msg-Id": message.id,
+        "Nats-Msg-Id": f"{message.id}@{message.to}",
         "content-type": "application/json",
         "traceparent": "00-1-2-03",
         "lineage": came.headers["lineage"] if came.headers else "",
@@ -69,6 +71,26 @@ async def test_a_repetition_is_confirmed_and_in_the_stream_once(
         await publisher.publish(page, told)
     assert told.confirmed == [0, 1, 2]
     assert await stream.count() == 3
+
+
+async def test_an_event_that_several_relays_publish_is_in_their_stream_once_for_each(
+    broker: Broker, stream: Stream
+) -> None:
+    """A stream tells repetitions by their id alone, whatever the subject."""
+    copies = [
+        a_message(f"{stream.prefix}.{to}", attributes={"id": "7"})._replace(id="7") for to in "ab"
+    ]
+    told, again = Told(), Told()
+    async with publisher_at(broker) as publisher:
+        await publisher.publish(copies[:1], told)
+    async with publisher_at(broker) as publisher:
+        await publisher.publish(copies, again)
+    with safety():
+        assert (told.confirmed, again.confirmed) == ([0], [0, 1])
+        assert await stream.count() == 2
+        came = [await stream.js.get_msg(stream.name, position) for position in (1, 2)]
+        assert [each.subject for each in came] == [copy.to for copy in copies]
+        assert [(each.headers or {})["ce-id"] for each in came] == ["7", "7"]
 
 
 async def test_a_subject_that_no_stream_takes_is_refused_and_the_rest_goes_on(
@@ -96,7 +118,7 @@ async def test_a_stream_that_does_not_answer_makes_the_broker_unavailable(
     async def taker(_connection: NatsConnection, subject: str) -> str | None:
         return "RESULTS" if subject == "results.a" else None
 
-    monkeypatch.setattr("inboxd.brokers.nats.publisher.stream_that_takes", taker)
+    monkeypatch.setattr(module, "stream_that_takes", taker)
     page = [a_message("results.a"), a_message(f"{stream.prefix}.a"), a_message("nobody.takes.this")]
     told = Told()
     async with publisher_at(broker) as publisher:
@@ -107,6 +129,70 @@ async def test_a_stream_that_does_not_answer_makes_the_broker_unavailable(
         assert 0 not in told.errors
         with pytest.raises(BrokerUnavailable):  # the connection is cut, so that nothing comes later
             await publisher.publish(page, Told())
+
+
+async def test_many_subjects_are_asked_about_side_by_side(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking, most = 0, 0
+    all_ask = anyio.Event()
+
+    async def taker(_connection: NatsConnection, _subject: str) -> None:
+        nonlocal asking, most
+        asking += 1
+        most = max(most, asking)
+        if asking == 20:
+            all_ask.set()
+        await all_ask.wait()
+        asking -= 1
+
+    monkeypatch.setattr(module, "stream_that_takes", taker)
+    told = Told()
+    async with publisher_at(broker) as publisher:
+        with anyio.fail_after(30):
+            await publisher.publish([a_message(f"nobody.{n}") for n in range(50)], told)
+    assert most == 20
+    assert all(told.refused(place).unroutable for place in range(50))
+
+
+async def test_what_is_known_is_refused_and_what_is_not_known_in_time_spends_no_attempt(
+    server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def taker(_connection: NatsConnection, subject: str) -> None:
+        if subject == "slow.a":
+            await anyio.sleep_forever()
+
+    monkeypatch.setattr(module, "stream_that_takes", taker)
+    page = [a_message("slow.a"), *(a_message(f"nobody.{number}") for number in range(30))]
+    told = Told()
+    broker = broker_at(server.address, connect_timeout="1s")
+    async with publisher_at(broker) as publisher:
+        with (
+            anyio.fail_after(30),
+            pytest.raises(BrokerUnavailable, match=r"not say within 1 s which .* 'slow\.a'"),
+        ):
+            await publisher.publish(page, told)
+    assert sorted(told.errors) == [*range(1, 31)]
+    assert all(told.refused(place).unroutable for place in range(1, 31))
+
+
+async def test_an_account_without_jetstream_reaches_the_streams_of_another() -> None:
+    accounts = (
+        "accounts { OWNER { jetstream: enabled, users: [{ user: owner, password: pw }], exports: "
+        '[{ service: "orders.>" }] }, RELAY { users: [{ user: relay, password: pw }], imports: '
+        '[{ service: { account: OWNER, subject: "orders.>" } }] } }'
+    )
+    told = Told()
+    with nats_server(accounts) as server:
+        async with nats_client(server, user="owner", password="pw") as owner:
+            await owner.jetstream().add_stream(name="ORDERS", subjects=["orders.>"])
+            broker = broker_at(server.address, user="relay", password="pw")
+            async with publisher_at(broker) as publisher:
+                await publisher.publish([a_message("orders.a"), a_message("others.a")], told)
+            info = await owner.jetstream().stream_info("ORDERS")
+    assert told.confirmed == [0]
+    assert info.state.messages == 1
+    assert told.refused(1).unroutable
 
 
 async def test_a_user_who_may_not_ask_for_streams_gets_the_refusal_at_once() -> None:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import uuid
+from hashlib import sha256
 
 import anyio
 import pytest
@@ -9,7 +10,7 @@ from aio_pika import Message
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from pamqp.common import FieldTable
 
-from inboxd.brokers.contract import Consumer, IncomingMessage
+from inboxd.brokers.contract import Consumer, IncomingMessage, LeftOutBody
 from inboxd.brokers.rabbitmq import amqp
 from inboxd.brokers.rabbitmq.servers import connect
 from inboxd.errors import BrokerUnavailable
@@ -100,6 +101,22 @@ async def test_a_message_comes_with_what_its_sender_said(
         sent_at=at.timestamp(),
         token=1,
     )
+
+
+async def test_of_a_body_that_is_too_large_nothing_is_kept_but_what_it_was(
+    broker: Broker, channel: AbstractChannel, queue: AbstractQueue
+) -> None:
+    bodies = [b"x" * 1000, b"y" * 300_000, b"z" * 1001, b"", b"x" * 999]  # of one to three frames
+    for body in bodies:
+        await channel.default_exchange.publish(Message(body, message_id="m"), queue.name)
+    async with consumer_at(broker, queue.name, max_body=1000) as consumer:
+        came = await _received(consumer, 5)
+    assert [message.body for message in came] == [bodies[0], b"", b"", b"", bodies[4]]
+    assert [message.left_out for message in came] == [
+        LeftOutBody(len(body), sha256(body).hexdigest()) if len(body) > 1000 else None
+        for body in bodies
+    ]
+    assert {message.id for message in came} == {"m"}
 
 
 async def test_what_is_not_acknowledged_comes_again(broker: Broker, queue: AbstractQueue) -> None:

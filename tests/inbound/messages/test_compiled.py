@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,7 +11,7 @@ import pytest
 
 from inboxd.brokers import cloud_events
 from inboxd.brokers.cloud_events import CloudEvent
-from inboxd.brokers.contract import IncomingMessage, OutgoingMessage
+from inboxd.brokers.contract import IncomingMessage, LeftOutBody, OutgoingMessage, kept
 from inboxd.inbound.messages.compiled import CompiledMessageSource
 from inboxd.model.message import ReceivedMessage
 from inboxd.model.receipt import ReceivedEvent
@@ -19,6 +20,7 @@ from tests.support.messages import incoming
 
 _TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 _ID = "0193a5f2-7c1e-7001-8000-5f2c1e0d9a7b"
+_LEFT_OUT = LeftOutBody(29, "ab" * 32)
 _BINARY = {"specversion": "1.0", "id": _ID, "source": "/bets", "type": "bet.paid"}
 
 
@@ -247,7 +249,7 @@ def test_a_key_that_no_column_can_have_is_a_hash(key: str) -> None:
         ({"type": "a"}, {"body": b"[" * 2000 + b"]" * 2000}, "not JSON"),
         ({"type": "a"}, {"body": b"1e400"}, "not JSON"),
         ({"type": "a", "body": "text"}, {"body": b"\0"}, "NUL"),
-        ({"type": "a", "max_body": 16}, {"body": b'{"a": "12345678901234567890"}'}, "not kept"),
+        ({"type": "a", "max_body": 16}, {"body": b"", "left_out": _LEFT_OUT}, "has 29 bytes, more"),
         ({}, {"body": b"{}"}, "neither type nor type_from"),
         ({"type_from": "pointer:/t"}, {"body": b'{"t": {}}'}, "is no key"),
         ({"type_from": "header:x-type"}, {}, "no header x-type"),
@@ -281,12 +283,15 @@ def test_what_cannot_be_an_event_is_a_dead_letter(
 
 
 def test_a_message_that_is_too_large_is_told_from_others_by_its_whole_body() -> None:
-    bodies = (b'{"a": "%d0000000000000"}' % n for n in (1, 2))
-    keys = {
-        _event(incoming(None, body), type="a", max_body=16, dedup_key="body").dedup_key
-        for body in bodies
-    }
-    assert len(keys) == 2
+    bodies = [b'{"a": "%d0000000000000"}' % n for n in (1, 2)]
+    for max_body in (1000, 16):
+        came = [kept(body, max_body) for body in bodies]
+        events = [
+            _event(incoming(None, body, left_out=left_out), type="a", dedup_key="body")
+            for body, left_out in came
+        ]
+        assert [event.dedup_key for event in events] == [sha256(b).hexdigest() for b in bodies]
+        assert [event.broken is None for event in events] == [max_body == 1000] * 2
 
 
 def test_lineage_that_is_none_is_left_out() -> None:

@@ -9,14 +9,16 @@ from inboxd.errors import MessageRefused
 
 def test_a_message_is_a_line_its_headers_and_its_body() -> None:
     message = OutgoingMessage(to="a.b", key=None, id="1", body=b"x\r\ny", attributes={"id": "ä"})
-    head = b"NATS/1.0\r\nNats-Msg-Id: 1\r\ncontent-type: application/json\r\nce-id: %C3%A4\r\n\r\n"
+    head = (
+        b"NATS/1.0\r\nNats-Msg-Id: 1@a.b\r\ncontent-type: application/json\r\nce-id: %C3%A4\r\n\r\n"
+    )
     line = b"HPUB a.b reply %d %d\r\n" % (len(head), len(head) + 4)
     assert publication(message, "reply", 1000) == line + head + b"x\r\ny\r\n"
 
 
 def test_headers_count_as_what_the_server_takes() -> None:
     message = OutgoingMessage(to="a", key=None, id="1", body=b"x" * 100)
-    size = len(publication(message, "r", 1000)) - len(b"HPUB a r 60 160\r\n\r\n")
+    size = len(publication(message, "r", 1000)) - len(b"HPUB a r 62 162\r\n\r\n")
     assert publication(message, "r", size)
     with pytest.raises(MessageRefused, match=f"{size} bytes with its headers"):
         publication(message, "r", size - 1)

@@ -176,6 +176,10 @@ def test_what_contradicts_in_a_broker_is_refused(written: Any, lines: str, told:
             'types = ["a"]\nbroker = "own"\nexchange = "b"',
             "exchange is for rabbitmq, and broker 'own' is pigeon; leave it out",
         ),
+        (
+            'types = ["a"]\nbroker = "bus"\npipelined = true',
+            "pipelined is not for nats, as broker 'bus' is: a stream drops what is published again",
+        ),
     ],
 )
 def test_what_contradicts_in_a_relay_is_refused(written: Any, lines: str, told: str) -> None:

@@ -3,6 +3,8 @@
 The mock of a cluster knows neither SASL nor TLS: this is what was tried of them.
 """
 
+import importlib
+import logging
 import ssl
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 from aiokafka import errors
 
+from inboxd.brokers import kafka
 from inboxd.brokers.kafka import access, member
 from inboxd.brokers.kafka.access import Access, access_to, connect, why_not_reached
 from inboxd.errors import BrokerUnavailable
@@ -145,3 +148,16 @@ async def test_why_it_is_not_reached_is_one_line(error: Exception, told: str) ->
 async def test_a_server_without_a_port_that_is_one_is_refused() -> None:
     with pytest.raises(BrokerUnavailable, match="servers are not valid: correct them in"):
         access.first_places(Access("main", ("a:b",), 1.0, {}))
+
+
+def test_aiokafka_tells_nothing_to_a_program_that_logs_everything(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It would tell the password at "debug"; where a worker is inside, the program has the logs."""
+    logging.getLogger("aiokafka").setLevel(logging.NOTSET)
+    with caplog.at_level(logging.DEBUG):
+        importlib.reload(kafka)
+        for name in ("aiokafka", "aiokafka.conn"):
+            logging.getLogger(name).debug("SaslHandShakeRequest hunter2")
+            logging.getLogger(name).error("the same")
+    assert caplog.records == []
