@@ -11,7 +11,7 @@ from inboxd.store.connections import Connection
 from tests.support import Database
 from tests.support.rows import SQL, daemon_pool, daemon_session, join
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
 BUCKETS: list[Bucket] = [("out", bucket) for bucket in range(8)]
 

@@ -19,7 +19,7 @@ from tests.support.locks import lock_awaited
 from tests.support.messages import STREAM, received
 from tests.support.rows import SQL, daemon_session
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
 ME, OTHER = uuid4(), uuid4()
 

@@ -15,6 +15,7 @@ from tests.support import kafka as mock
 from tests.support.kafka import MockKafka
 from tests.support.kafka_published import outgoing, published, publisher_to
 from tests.support.kafka_stored import WITHIN, Inbox, consumer_of, receive_for_ever, store_all
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -102,9 +103,10 @@ async def test_partitions_keep_their_order_and_it_goes_on_where_it_was(kafka: Mo
     by_key: dict[tuple[str, str | None], list[int]] = defaultdict(list)
     for message in inbox.messages:
         by_key[message.sent_to, message.key].append(int(message.body))
-    assert len(by_key) == 40
-    for (_, key), came in by_key.items():
-        assert came == [n for n in range(900) if f"key-{n % 20}" == key]
+    with safety():
+        assert len(by_key) == 40
+        for (_, key), came in by_key.items():
+            assert came == [n for n in range(900) if f"key-{n % 20}" == key]
 
 
 async def test_it_begins_behind_the_stored_position(kafka: MockKafka) -> None:
@@ -114,13 +116,15 @@ async def test_it_begins_behind_the_stored_position(kafka: MockKafka) -> None:
     async with consumer_of(kafka, inbox, topic) as consumer:
         await store_all(consumer, inbox, 3)
         assert await consumer.receive(1000, 0.1) == []
-    assert inbox.bodies() == [*"789"]
+    with safety():
+        assert inbox.bodies() == [*"789"]
     # A database that was restored from a backup: what came since comes again.
     inbox.positions[f"{topic}/0"] = StreamPosition(4, inbox.messages[0].identity)
     inbox.messages = []
     async with consumer_of(kafka, inbox, topic) as consumer:
         await store_all(consumer, inbox, 5)
-    assert inbox.bodies() == [*"56789"]
+    with safety():
+        assert inbox.bodies() == [*"56789"]
 
 
 async def test_pages_have_at_most_what_was_asked_for(kafka: MockKafka) -> None:
@@ -145,11 +149,13 @@ async def test_the_newest_is_what_comes_from_then_on_over_restarts(kafka: MockKa
             return await consumer.lag() == 0
 
         await eventually(begun)
-    assert sorted(each.position for each in inbox.positions.values()) == [-1, 0]
+    with safety():
+        assert sorted(each.position for each in inbox.positions.values()) == [-1, 0]
     await publish(kafka, topic, *"0123", keys=4)
     async with consumer_of(kafka, inbox, topic) as consumer:
         await store_all(consumer, inbox, 4)
-    assert sorted(inbox.bodies()) == [*"0123"]
+    with safety():
+        assert sorted(inbox.bodies()) == [*"0123"]
 
 
 async def test_the_oldest_is_begun_with_whatever_the_group_has_committed(kafka: MockKafka) -> None:
@@ -162,7 +168,8 @@ async def test_the_oldest_is_begun_with_whatever_the_group_has_committed(kafka: 
     empty = Inbox()
     async with consumer_of(kafka, empty, topic, kafka_group=topic) as consumer:
         await store_all(consumer, empty, 3)
-    assert empty.bodies() == [*"012"]
+    with safety():
+        assert empty.bodies() == [*"012"]
 
 
 async def test_what_is_acknowledged_is_committed_for_tools(kafka: MockKafka) -> None:
@@ -194,7 +201,8 @@ async def test_a_commit_that_fails_does_no_harm(kafka: MockKafka) -> None:
     await publish(kafka, topic, "new")
     async with consumer_of(kafka, inbox, topic, kafka_group=topic) as consumer:
         await store_all(consumer, inbox, 11)
-    assert inbox.bodies() == [*"0123456789", "new"]
+    with safety():
+        assert inbox.bodies() == [*"0123456789", "new"]
 
 
 async def test_a_position_that_retention_has_passed_is_lost(kafka: MockKafka) -> None:
@@ -225,7 +233,8 @@ async def test_an_operators_word_is_taken_as_it_is(kafka: MockKafka) -> None:
     inbox.positions[f"{topic}/0"] = StreamPosition(-1, "")
     async with consumer_of(kafka, inbox, topic) as consumer:
         await store_all(consumer, inbox, 2)
-    assert inbox.bodies() == [*"12"]
+    with safety():
+        assert inbox.bodies() == [*"12"]
 
 
 async def test_what_another_reader_stores_meanwhile_is_not_beyond_the_end(
@@ -291,6 +300,7 @@ async def test_what_vanishes_while_it_is_read_is_lost(kafka: MockKafka) -> None:
         kafka.create(topic, 1)
         with (
             fail_after(WITHIN),
+            safety(),
             pytest.raises(StreamLost, match="position 2 is stored, and the broker has nothing"),
         ):
             await receive_for_ever(consumer, 1)

@@ -18,6 +18,7 @@ from tests.support import kafka as mock
 from tests.support.kafka import MockKafka
 from tests.support.kafka_published import outgoing, published, publisher_to
 from tests.support.kafka_stored import WITHIN, Inbox, consumer_of, receive_for_ever, store_all
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -106,11 +107,12 @@ async def test_readers_that_come_and_go_under_load_store_each_message_once(
             await eventually(partial(some_stored, len(sent)))
             scopes["c"].cancel()
     # The inbox has seen to it that each followed the one before.
-    assert len(inbox.messages) == len(sent)
-    by_key: dict[str | None, list[int]] = defaultdict(list)
-    for message in inbox.messages:
-        by_key[message.key].append(int(message.body))
-    assert all(each == sorted(each) for each in by_key.values())
+    with safety():
+        assert len(inbox.messages) == len(sent)
+        by_key: dict[str | None, list[int]] = defaultdict(list)
+        for message in inbox.messages:
+            by_key[message.key].append(int(message.body))
+        assert all(each == sorted(each) for each in by_key.values())
 
 
 async def test_what_was_not_stored_comes_again_after_a_division(kafka: MockKafka) -> None:
@@ -158,7 +160,8 @@ async def test_brokers_that_go_and_come_lose_nothing(kafka: MockKafka) -> None:
                     kafka.up(broker)
                 await eventually(partial(goes_on, len(sent) - 1))
                 scope.cancel()
-    assert len(inbox.messages) == len(sent)
+    with safety():
+        assert len(inbox.messages) == len(sent)
 
 
 async def test_brokers_that_hang_are_noticed_and_do_not_keep_it_open(kafka: MockKafka) -> None:

@@ -19,6 +19,7 @@ from tests.support.kafka_published import (
     published,
     publisher_to,
 )
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -57,13 +58,14 @@ async def test_keys_keep_their_order_over_partitions_and_pages(kafka: MockKafka)
             assert not await published(publisher, messages)
     for which, topic in enumerate(topics):
         records = await kafka.records(topic)
-        assert len(records) == 1250
-        check_sequences(records)
-        by_key: dict[bytes | None, list[int]] = defaultdict(list)
-        for record in records:
-            by_key[record.key].append(int(record.value or b""))
-        assert len(by_key) == 20
-        assert all(each == sorted(each) for each in by_key.values())
+        with safety():
+            assert len(records) == 1250
+            check_sequences(records)
+            by_key: dict[bytes | None, list[int]] = defaultdict(list)
+            for record in records:
+                by_key[record.key].append(int(record.value or b""))
+            assert len(by_key) == 20
+            assert all(each == sorted(each) for each in by_key.values())
         assert {number % 2 for each in by_key.values() for number in each} == {which}
         assert len({record.partition for record in records}) > 2
 
@@ -79,7 +81,8 @@ async def test_a_key_has_the_partition_that_other_clients_give_it(kafka: MockKaf
     partitions: dict[bytes | None, set[int]] = defaultdict(set)
     for record in await kafka.records(topic):
         partitions[record.key].add(record.partition)
-    assert all(len(each) == 1 for each in partitions.values())
+    with safety():
+        assert all(len(each) == 1 for each in partitions.values())
 
 
 async def test_messages_without_a_key_have_none_and_take_turns_by_pages(kafka: MockKafka) -> None:
@@ -100,14 +103,16 @@ async def test_a_missing_topic_holds_up_no_other(kafka: MockKafka) -> None:
         for _ in range(2):
             told: dict[int, Exception | None] = {}
             await publisher.publish(messages, told.__setitem__)
-            assert len(told) == 10
-            assert [*told][-1] == 5, "the others are confirmed first"
-            assert [place for place, error in told.items() if error is not None] == [5]
+            with safety():
+                assert len(told) == 10
+                assert [*told][-1] == 5, "the others are confirmed first"
+                assert [place for place, error in told.items() if error is not None] == [5]
             assert not cast("MessageRefused", told[5]).for_good
             assert str(told[5]) == (
                 f"there is no Kafka topic '{missing}': create it, or correct `to` of the relay."
             )
-        assert len(await kafka.records(good)) == 18
+        with safety():
+            assert len(await kafka.records(good)) == 18
         kafka.missing(missing, 0)
         assert not await published(publisher, messages)
 
@@ -121,7 +126,8 @@ async def test_a_topic_that_is_deleted_meanwhile_is_missing(kafka: MockKafka) ->
         refused = await published(publisher, [outgoing(good, "2"), outgoing(deleted, "2")])
         assert refused.keys() == {1}
         assert not refused[1].for_good
-    assert bodies(await kafka.records(good)) == ["1", "2"]
+    with safety():
+        assert bodies(await kafka.records(good)) == ["1", "2"]
 
 
 async def test_a_topic_that_is_just_being_created_is_waited_for(kafka: MockKafka) -> None:
@@ -151,7 +157,8 @@ async def test_what_no_header_can_hold_is_refused_for_good(kafka: MockKafka) -> 
         refused = await published(publisher, [outgoing(topic, "1"), bad, outgoing(topic, "2")])
     assert refused.keys() == {1}
     assert refused[1].for_good
-    assert bodies(await kafka.records(topic)) == ["1", "2"]
+    with safety():
+        assert bodies(await kafka.records(topic)) == ["1", "2"]
 
 
 async def test_a_topic_that_may_not_be_written_is_refused_for_now(kafka: MockKafka) -> None:
@@ -167,8 +174,9 @@ async def test_a_topic_that_may_not_be_written_is_refused_for_now(kafka: MockKaf
             assert "may not be written to: grant the user WRITE and DESCRIBE" in str(each)
         assert not await published(publisher, [outgoing(unwritten, "allowed")])
     records = await kafka.records(unwritten)
-    assert bodies(records) == ["allowed"]
-    check_sequences(records)  # the refused batch spent none
+    with safety():
+        assert bodies(records) == ["allowed"]
+        check_sequences(records)  # the refused batch spent none
 
 
 async def test_of_a_batch_that_is_refused_one_message_is_to_blame(kafka: MockKafka) -> None:
@@ -188,8 +196,9 @@ async def test_of_a_batch_that_is_refused_one_message_is_to_blame(kafka: MockKaf
         big = "x" * 200
         assert not await published(publisher, [outgoing(topic, f"{n}{big}") for n in range(4)])
     records = await kafka.records(topic)
-    assert [body[0] for body in bodies(records)] == [*"bcd0123"]
-    check_sequences(records)
+    with safety():
+        assert [body[0] for body in bodies(records)] == [*"bcd0123"]
+        check_sequences(records)
     assert len({record.sequence for record in records}) == 2 + 4
 
 
@@ -219,8 +228,9 @@ async def test_large_pages_are_several_batches_in_order(kafka: MockKafka) -> Non
         messages = [outgoing(topic, f"{number:03}{body}", key="one") for number in range(40)]
         assert not await published(publisher, messages)
     records = await kafka.records(topic)
-    assert [each[:3] for each in bodies(records)] == [f"{number:03}" for number in range(40)]
-    check_sequences(records)
+    with safety():
+        assert [each[:3] for each in bodies(records)] == [f"{number:03}" for number in range(40)]
+        check_sequences(records)
     assert len({record.sequence for record in records}) == 8
 
 
@@ -231,8 +241,9 @@ async def test_what_passes_is_tried_again(kafka: MockKafka) -> None:
             kafka.answer(mock.PRODUCE, *errors)
             assert not await published(publisher, [outgoing(topic, "x")] * 3)
     records = await kafka.records(topic)
-    assert len(records) == 9
-    check_sequences(records)
+    with safety():
+        assert len(records) == 9
+        check_sequences(records)
 
 
 async def test_another_leader_is_found(kafka: MockKafka) -> None:
@@ -241,7 +252,8 @@ async def test_another_leader_is_found(kafka: MockKafka) -> None:
         for leader in (1, 2, 3, 1):
             kafka.lead(topic, 0, leader)
             assert not await published(publisher, [outgoing(topic, str(leader))])
-    assert bodies(await kafka.records(topic)) == ["1", "2", "3", "1"]
+    with safety():
+        assert bodies(await kafka.records(topic)) == ["1", "2", "3", "1"]
 
 
 async def test_what_does_not_pass_is_a_lost_broker(kafka: MockKafka) -> None:
@@ -254,8 +266,9 @@ async def test_what_does_not_pass_is_a_lost_broker(kafka: MockKafka) -> None:
             await publisher.publish(
                 [outgoing(topic, "1") for topic in topics], lambda place, _: told.append(place)
             )
-    assert told == [1]
-    assert bodies(await kafka.records(topics[1])) == ["0", "1"]
+    with safety():
+        assert told == [1]
+        assert bodies(await kafka.records(topics[1])) == ["0", "1"]
 
 
 async def test_a_producer_that_the_broker_does_not_know_any_more_is_given_up(

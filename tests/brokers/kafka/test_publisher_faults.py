@@ -22,6 +22,7 @@ from tests.support.kafka_published import (
     published,
     publisher_to,
 )
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -46,9 +47,10 @@ async def test_a_cut_between_publish_and_confirm_repeats_the_same_batch(kafka: M
         with fail_after(10):
             assert not await published(publisher, [outgoing(topic, body) for body in "123"])
     records = await kafka.records(topic)
-    assert bodies(records) == [*"0123123"]
-    assert len({record.producer for record in records}) == 1
-    assert [record.sequence for record in records] == [0, *[1] * 6]
+    with safety():
+        assert bodies(records) == [*"0123123"]
+        assert len({record.producer for record in records}) == 1
+        assert [record.sequence for record in records] == [0, *[1] * 6]
 
 
 async def test_a_slow_confirmation_is_waited_for(kafka: MockKafka) -> None:
@@ -60,7 +62,8 @@ async def test_a_slow_confirmation_is_waited_for(kafka: MockKafka) -> None:
         assert not await published(publisher, [outgoing(topic, "1")])
         assert monotonic() - began >= 0.5
         kafka.slow(0)
-    assert bodies(await kafka.records(topic)) == ["0", "1"]
+    with safety():
+        assert bodies(await kafka.records(topic)) == ["0", "1"]
 
 
 async def test_confirmations_are_told_as_they_come(kafka: MockKafka) -> None:
@@ -77,7 +80,8 @@ async def test_confirmations_are_told_as_they_come(kafka: MockKafka) -> None:
             await publisher.publish(messages, told.__setitem__)
     records = await kafka.records(topic)
     confirmed = {int(body) for body in bodies([each for each in records if each.partition == 1])}
-    assert told == dict.fromkeys(confirmed)
+    with safety():
+        assert told == dict.fromkeys(confirmed)
     assert 0 < len(told) < 40
 
 
@@ -99,7 +103,8 @@ async def test_what_a_broker_that_hangs_did_not_get_is_never_sent(
         assert monotonic() - began < 1
     async with publisher_to(kafka) as another:
         assert not await published(another, [outgoing(topic, "after")])
-    assert [body[:10] for body in bodies(await kafka.records(topic))] == ["before", "after"]
+    with safety():
+        assert [body[:10] for body in bodies(await kafka.records(topic))] == ["before", "after"]
 
 
 async def test_close_is_idempotent_and_comes_after_errors(kafka: MockKafka) -> None:
@@ -152,7 +157,8 @@ async def test_a_topic_that_no_broker_knows_at_first_is_asked_for_in_turn(
         with fail_after(30):
             assert not await published(publisher, [outgoing(topic, "1")])
     assert set(asked[1:4]) == set(kafka.brokers)
-    assert bodies(await kafka.records(topic)) == ["1"]
+    with safety():
+        assert bodies(await kafka.records(topic)) == ["1"]
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -180,7 +186,8 @@ async def test_a_broker_that_starts_and_knows_no_topic_is_not_believed(
         with fail_after(30):
             assert not await published(publisher, [outgoing(topic, "1")])
     assert starting
-    assert bodies(await kafka.records(topic)) == (["0", "1"] if known else ["1"])
+    with safety():
+        assert bodies(await kafka.records(topic)) == (["0", "1"] if known else ["1"])
 
 
 class Relay:
@@ -237,10 +244,11 @@ async def test_brokers_that_go_and_come_lose_nothing_and_keep_the_order(
             await eventually(partial(work_goes_on, max(relay.confirmed.values()) + 1))
             relay.stopped = True
     by_key: dict[bytes | None, list[int]] = defaultdict(list)
-    for record in await kafka.records(topic):
-        by_key[record.key].append(int(record.value or b""))
-    for key, count in relay.confirmed.items():
-        came = by_key[key.encode()]
-        assert [*dict.fromkeys(came)] == [*range(count)]
-        # A repetition is of what was not confirmed: no older one comes behind a newer one.
-        assert came == sorted(came)
+    with safety():
+        for record in await kafka.records(topic):
+            by_key[record.key].append(int(record.value or b""))
+        for key, count in relay.confirmed.items():
+            came = by_key[key.encode()]
+            assert [*dict.fromkeys(came)] == [*range(count)]
+            # A repetition is of what was not confirmed: no older one comes behind a newer one.
+            assert came == sorted(came)

@@ -11,6 +11,7 @@ from inboxd.brokers.nats import open_consumer
 from inboxd.errors import StreamLost
 from inboxd.settings import Broker, MessageSource
 from tests.brokers.nats.conftest import Stream
+from tests.support.verdicts import Late, safety
 
 DURABLE = "inboxd-orders"
 """What the source's consumer is called by the server."""
@@ -71,7 +72,8 @@ async def take(consumer: Consumer, count: int) -> list[IncomingMessage]:
     found: list[IncomingMessage] = []
     while len(found) < count:
         page = await consumer.receive(count - len(found), _WITHIN)
-        assert page, f"only {len(found)} of {count} came"
+        if not page:
+            raise Late(f"only {len(found)} of {count} came")
         found += page
     return found
 
@@ -115,7 +117,7 @@ async def lost_by(broker: Broker, settings: MessageSource, stored: StoredMessage
     """Why it cannot be gone on with; and nothing is changed by the question."""
     said = []
     for _ in range(2):
-        with pytest.raises(StreamLost) as told:
+        with safety(), pytest.raises(StreamLost) as told:
             async with consumer_at(broker, settings, stored):
                 pass
         said.append(str(told.value))

@@ -25,13 +25,14 @@ async def test_a_page_is_in_the_stream_in_its_order_when_all_of_it_is_confirmed(
     async with publisher_at(broker) as publisher:
         page = some_messages(f"{stream.prefix}.a", 1000, body=b"x" * 200)
         await publisher.publish(page, told)
-        assert told.confirmed == list(range(1000))
-        assert await stream.count() == 1000
-        subscription = await stream.js.subscribe(f"{stream.prefix}.a", ordered_consumer=True)
-        for message in page:
-            came = await subscription.next_msg()
-            assert came.headers is not None
-            assert came.headers["Nats-Msg-Id"] == f"{message.id}@{message.to}"
+        with safety():
+            assert told.confirmed == list(range(1000))
+            assert await stream.count() == 1000
+            subscription = await stream.js.subscribe(f"{stream.prefix}.a", ordered_consumer=True)
+            for message in page:
+                came = await subscription.next_msg()
+                assert came.headers is not None
+                assert came.headers["Nats-Msg-Id"] == f"{message.id}@{message.to}"
         await subscription.unsubscribe()
 
 
@@ -69,8 +70,9 @@ async def test_a_repetition_is_confirmed_and_in_the_stream_once(
         await publisher.publish(page, Told())
         told = Told()
         await publisher.publish(page, told)
-    assert told.confirmed == [0, 1, 2]
-    assert await stream.count() == 3
+    with safety():
+        assert told.confirmed == [0, 1, 2]
+        assert await stream.count() == 3
 
 
 async def test_an_event_that_several_relays_publish_is_in_their_stream_once_for_each(
@@ -101,7 +103,8 @@ async def test_a_subject_that_no_stream_takes_is_refused_and_the_rest_goes_on(
     told = Told()
     async with publisher_at(broker) as publisher:
         await publisher.publish(page, told)
-        assert told.confirmed == [0, 1, 3, 4]
+        with safety():
+            assert told.confirmed == [0, 1, 3, 4]
         assert str(told.refused(2)) == (
             "no stream takes the subject 'nobody.takes.this': make one that does, or correct `to` "
             "of the relay."
@@ -124,9 +127,10 @@ async def test_a_stream_that_does_not_answer_makes_the_broker_unavailable(
     async with publisher_at(broker) as publisher:
         with pytest.raises(BrokerUnavailable, match=r"stream RESULTS does not answer .*results\.a"):
             await publisher.publish(page, told)
-        assert told.confirmed == [1]
-        assert told.refused(2).unroutable
-        assert 0 not in told.errors
+        with safety():
+            assert told.confirmed == [1]
+            assert told.refused(2).unroutable
+            assert 0 not in told.errors
         with pytest.raises(BrokerUnavailable):  # the connection is cut, so that nothing comes later
             await publisher.publish(page, Told())
 
@@ -172,7 +176,8 @@ async def test_what_is_known_is_refused_and_what_is_not_known_in_time_spends_no_
             pytest.raises(BrokerUnavailable, match=r"not say within 1 s which .* 'slow\.a'"),
         ):
             await publisher.publish(page, told)
-    assert sorted(told.errors) == [*range(1, 31)]
+    with safety():
+        assert sorted(told.errors) == [*range(1, 31)]
     assert all(told.refused(place).unroutable for place in range(1, 31))
 
 
@@ -190,8 +195,9 @@ async def test_an_account_without_jetstream_reaches_the_streams_of_another() -> 
             async with publisher_at(broker) as publisher:
                 await publisher.publish([a_message("orders.a"), a_message("others.a")], told)
             info = await owner.jetstream().stream_info("ORDERS")
-    assert told.confirmed == [0]
-    assert info.state.messages == 1
+    with safety():
+        assert told.confirmed == [0]
+        assert info.state.messages == 1
     assert told.refused(1).unroutable
 
 
@@ -218,7 +224,8 @@ async def test_a_full_stream_refuses_what_has_no_place_not_for_good(
     told = Told()
     async with publisher_at(broker) as publisher:
         await publisher.publish(some_messages(f"{stream.prefix}.a", 3), told)
-    assert told.confirmed == [0, 1]
+    with safety():
+        assert told.confirmed == [0, 1]
     assert str(told.refused(2)) == (
         f"stream {stream.name} refuses the message: maximum messages exceeded."
     )
@@ -233,7 +240,8 @@ async def test_what_is_too_large_for_the_stream_is_refused_for_good(
     async with publisher_at(broker) as publisher:
         page = some_messages(f"{stream.prefix}.a", 2)
         await publisher.publish([a_message(f"{stream.prefix}.a", 9, body=b"x" * 2000), *page], told)
-    assert told.confirmed == [1, 2]
+    with safety():
+        assert told.confirmed == [1, 2]
     assert str(told.refused(0)) == (
         f"stream {stream.name} refuses the message: message size exceeds maximum allowed."
     )
@@ -250,7 +258,8 @@ async def test_what_is_too_large_for_the_server_is_not_sent_and_refused_for_good
     ]
     async with publisher_at(broker) as publisher:
         await publisher.publish(page, told)
-    assert told.confirmed == [1]
+    with safety():
+        assert told.confirmed == [1]
     assert str(told.refused(0)).endswith(
         "bytes with its headers, and the server takes 1048576: make it smaller, or raise "
         "max_payload there."
@@ -284,7 +293,8 @@ async def test_a_subject_that_is_none_is_refused_for_good_and_the_rest_goes_on(
     told = Told()
     async with publisher_at(broker) as publisher:
         await publisher.publish([a_message(subject), a_message(f"{stream.prefix}.a")], told)
-    assert told.confirmed == [1]
+    with safety():
+        assert told.confirmed == [1]
     assert "is not a valid NATS subject" in str(told.refused(0))
     assert told.refused(0).for_good
 
@@ -300,7 +310,8 @@ async def test_a_header_that_is_none_is_refused_for_good(
     page = [a_message(f"{stream.prefix}.a", 1, headers=headers), a_message(f"{stream.prefix}.a", 2)]
     async with publisher_at(broker) as publisher:
         await publisher.publish(page, told)
-    assert told.confirmed == [1]
+    with safety():
+        assert told.confirmed == [1]
     assert told.refused(0).for_good
 
 
@@ -312,7 +323,8 @@ async def test_no_header_of_an_event_tells_the_server_what_to_do(
     headers = {"Nats-Rollup": "all", "nats-msg-id": "1", "Content-Type": "a", "kept": "b"}
     async with publisher_at(broker) as publisher:
         await publisher.publish([a_message(f"{stream.prefix}.a", headers=headers)], Told())
-    assert await stream.count() == 4
+    with safety():
+        assert await stream.count() == 4
     came = await js.get_msg(stream.name, 4)
     assert came.headers is not None
     assert [name for name in came.headers if not name.startswith("ce-")] == [
@@ -352,7 +364,8 @@ async def test_an_answer_of_somebody_else_is_no_confirmation(
         all_.start_soon(publisher.publish, [a_message("a.service")], told)
         await answered.wait()
         await publisher._connection.flush()  # what came before its answer was read
-        assert told.errors == {}
+        with safety():
+            assert told.errors == {}
         all_.cancel_scope.cancel()
     await subscription.unsubscribe()
 

@@ -16,6 +16,7 @@ from tests.brokers.nats.publishing import Told, publisher_at, some_messages
 from tests.support import eventually
 from tests.support.nats import NatsServer, jetstream, nats_server
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -47,11 +48,13 @@ async def test_what_was_not_confirmed_when_the_connection_was_cut_is_published_a
                 await publisher.publish(page, told)
         with pytest.raises(BrokerUnavailable):  # it does not mend itself
             await publisher.publish(page, told)
-    assert told.errors == {}
+    with safety():
+        assert told.errors == {}
     async with publisher_at(broker_at(proxy.address)) as publisher:
         await publisher.publish(page, told)
-    assert told.confirmed == list(range(100))
-    assert await stream.count() == 100
+    with safety():
+        assert told.confirmed == list(range(100))
+        assert await stream.count() == 100
 
 
 async def test_a_server_that_is_stopped_and_started_under_load_has_everything_in_the_end() -> None:
@@ -80,8 +83,9 @@ async def test_a_server_that_is_stopped_and_started_under_load_has_everything_in
             back.set()
         async with jetstream(server) as js:
             found = (await js.stream_info("ALL", subjects_filter=">")).state.subjects
-    assert found is not None
-    assert {page for page in pages if found.get(page, 0) < 100} == set()
+    with safety():
+        assert found is not None
+        assert {page for page in pages if found.get(page, 0) < 100} == set()
 
 
 async def test_a_server_that_hangs_gets_nothing_later(server: NatsServer, stream: Stream) -> None:
@@ -96,9 +100,10 @@ async def test_a_server_that_hangs_gets_nothing_later(server: NatsServer, stream
         with anyio.fail_after(1):
             await publisher.close()
     await eventually(lambda: _nobody_listens(stream, inbox))
-    assert told.errors == {}
-    # What the system of the server had already, and no more.
-    assert await stream.count() < 500
+    with safety():
+        assert told.errors == {}
+        # What the system of the server had already, and no more.
+        assert await stream.count() < 500
     with pytest.raises(BrokerUnavailable):
         await publisher.publish(page, told)
 

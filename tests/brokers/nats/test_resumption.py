@@ -28,6 +28,7 @@ from tests.brokers.nats.following import (
 from tests.support import eventually
 from tests.support.nats import NatsServer, jetstream, nats_server
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +48,8 @@ async def test_what_was_removed_before_it_was_stored_is_lost(
     stored = await stored_of(broker, follows(stream), 2)
     await stream.fill(2)  # it begins at 3 now
     async with consumer_at(broker, follows(stream), stored) as consumer:
-        assert [each.position for each in await take(consumer, 5)] == [3, 4, 5, 6, 7]
+        with safety():
+            assert [each.position for each in await take(consumer, 5)] == [3, 4, 5, 6, 7]
     await stream.fill(1)
     assert await lost_by(broker, follows(stream), stored) == (
         f"source 'orders', stream {stream.name} of broker 'main' (nats at {broker.servers[0]}): it "
@@ -64,7 +66,8 @@ async def test_what_was_stored_may_be_removed(broker: Broker, stream: Stream) ->
         assert await consumer.receive(10, 0.05) == []
         await stream.js.publish(f"{stream.prefix}.a", b"6")
         await store(consumer, stored, 1)
-    assert stored.numbers == [1, 2, 3, 4, 5, 6]
+    with safety():
+        assert stored.numbers == [1, 2, 3, 4, 5, 6]
 
 
 async def test_another_stream_of_the_name_is_not_taken_for_it(
@@ -100,11 +103,13 @@ async def test_an_operators_position_is_taken_as_it_is(
     stored.position = StreamPosition(2, "")
     async with consumer_at(broker, follows(stream), stored) as consumer:
         await store(consumer, stored, 3)
-    assert stored.numbers == [7, 8, 9]
+    with safety():
+        assert stored.numbers == [7, 8, 9]
     assert stored.position.identity != ""
     stored.position = StreamPosition(7, "")
     async with consumer_at(broker, follows(stream), stored) as consumer:
-        assert [each.position for each in await take(consumer, 2)] == [8, 9]
+        with safety():
+            assert [each.position for each in await take(consumer, 2)] == [8, 9]
 
 
 async def test_a_stream_that_is_deleted_under_its_consumer_is_lost(
@@ -132,7 +137,10 @@ async def test_a_purge_of_what_was_not_handed_over_is_no_silence(
         await stream.js.purge_stream(stream.name)
         stored.store(held)
         await consumer.acknowledge(held)
-        with pytest.raises(StreamLost, match="it begins at 6 now: what followed position 4"):
+        with (
+            safety(),
+            pytest.raises(StreamLost, match="it begins at 6 now: what followed position 4"),
+        ):
             await receive_until_it_fails(consumer)
 
 
@@ -148,7 +156,8 @@ async def test_a_purge_of_what_was_stored_stops_nothing(
         assert await consumer.receive(10, 0.25) == []
         await stream.js.publish(f"{stream.prefix}.a", b"6")
         await store(consumer, stored, 1)
-    assert stored.numbers == [1, 2, 3, 4, 5, 6]
+    with safety():
+        assert stored.numbers == [1, 2, 3, 4, 5, 6]
 
 
 async def test_limits_that_overtake_a_running_consumer_are_no_silence(
@@ -163,7 +172,10 @@ async def test_limits_that_overtake_a_running_consumer_are_no_silence(
         await stream.fill(10)  # while the topic is paused, say
         stored.store(held)
         await consumer.acknowledge(held)
-        with pytest.raises(StreamLost, match=r"it begins at 10 now: what followed position [45] "):
+        with (
+            safety(),
+            pytest.raises(StreamLost, match=r"it begins at 10 now: what followed position [45] "),
+        ):
             await take(consumer, 3)
     await lost_by(broker, follows(stream), stored)
 
@@ -174,7 +186,8 @@ async def test_a_message_that_somebody_deleted_leaves_a_gap_and_no_more(
     await stream.fill(5)
     await stream.js.delete_msg(stream.name, 3)
     stored = await stored_of(broker, follows(stream), 4)
-    assert stored.numbers == [1, 2, 4, 5]
+    with safety():
+        assert stored.numbers == [1, 2, 4, 5]
 
 
 async def test_a_filter_that_lets_little_pass_outlives_what_the_stream_removes(
@@ -199,7 +212,8 @@ async def test_a_filter_that_lets_little_pass_outlives_what_the_stream_removes(
         assert await consumer.receive(10, 0.15) == []
         await stream.fill(1, "rare")
         await store(consumer, stored, 1)
-    assert [message.position for message in stored.messages] == [1, 11]
+    with safety():
+        assert [message.position for message in stored.messages] == [1, 11]
     await stream.fill(7, "often")  # nobody looked meanwhile, so a rare one may have been there
     told = await lost_by(broker, follows(stream, "rare"), stored)
     assert "it begins at 14 now: what followed position 11 was removed" in told
@@ -224,7 +238,8 @@ async def test_a_filter_that_is_changed_is_not_what_was_noted_of(
         await eventually(noted)
     async with consumer_at(broker, follows(stream, "often"), stored) as consumer:
         await store(consumer, stored, 3)
-    assert [message.position for message in stored.messages] == [1, 2, 3, 4]
+    with safety():
+        assert [message.position for message in stored.messages] == [1, 2, 3, 4]
 
 
 async def test_a_filter_does_not_hide_what_limits_removed_under_a_running_consumer(
@@ -240,7 +255,7 @@ async def test_a_filter_does_not_hide_what_limits_removed_under_a_running_consum
         await stream.fill(1, "mine")
         stored.store(held)
         await consumer.acknowledge(held)
-        with pytest.raises(StreamLost, match=r"what followed position [23] was removed"):
+        with safety(), pytest.raises(StreamLost, match=r"what followed position [23] was removed"):
             await take(consumer, 3)
 
 
@@ -259,8 +274,9 @@ async def test_acknowledgements_that_are_lost_bring_nothing_twice(
     assert await _acknowledged(stream, 3)
     async with consumer_at(broker_at(proxy.address), follows(stream), stored) as consumer:
         await store(consumer, stored, 3)
-    assert stored.numbers == list(range(1, 11))
-    assert stored.passed_over == 0
+    with safety():
+        assert stored.numbers == list(range(1, 11))
+        assert stored.passed_over == 0
 
 
 async def test_a_request_ends_when_the_connection_is_lost(proxy: TcpProxy, stream: Stream) -> None:
@@ -288,7 +304,8 @@ async def test_a_delivery_that_went_to_somebody_else_is_read_again(
             await receive_until_it_fails(consumer, stored)
     async with consumer_at(broker, follows(stream), stored) as consumer:
         await store(consumer, stored, 4 - len(stored.messages))
-    assert stored.numbers == [1, 2, 3, 4]
+    with safety():
+        assert stored.numbers == [1, 2, 3, 4]
 
 
 async def test_a_server_that_is_killed_and_started_brings_each_message_once() -> None:
@@ -317,7 +334,8 @@ async def test_a_server_that_is_killed_and_started_brings_each_message_once() ->
             async with jetstream(server) as js:
                 for number in range(201, 301):
                     await js.publish(f"{stream.prefix}.a", str(number).encode())
-    assert stored.numbers == list(range(1, 301))
+    with safety():
+        assert stored.numbers == list(range(1, 301))
     assert failures
 
 

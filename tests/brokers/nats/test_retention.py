@@ -23,7 +23,7 @@ from tests.brokers.nats.following import (
 )
 from tests.support import eventually
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
 _KINDS = pytest.mark.parametrize(
     ("retention", "subjects"),

@@ -25,6 +25,7 @@ from tests.brokers.rabbitmq.published import (
     some_messages,
 )
 from tests.support.rabbitmq import RabbitMQServer
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -77,8 +78,9 @@ async def test_a_page_is_in_the_queue_in_its_order_when_all_of_it_is_confirmed(
         await publisher.publish(page[:600], told)
         await publisher.publish([], told)
         await publisher.publish(page[600:], lambda place, error: told(600 + place, error))
-    assert told.confirmed == [*range(1000)]
-    assert await bodies_of(queue) == [message.body for message in page]
+    with safety():
+        assert told.confirmed == [*range(1000)]
+        assert await bodies_of(queue) == [message.body for message in page]
 
 
 async def test_a_cloud_event_is_the_same_when_it_is_consumed(
@@ -91,12 +93,14 @@ async def test_a_cloud_event_is_the_same_when_it_is_consumed(
     told = Told()
     async with publisher_at(broker) as publisher:
         await publisher.publish(page, told)
-    assert told.confirmed == [0, 1, 2]
+    with safety():
+        assert told.confirmed == [0, 1, 2]
     came: list[IncomingMessage] = []
     async with consumer_at(broker, queue.name) as consumer:
         while len(came) < len(page):
             came += await consumer.receive(10, 30)
-    assert [message.body for message in came] == bodies
+    with safety():
+        assert [message.body for message in came] == bodies
     read = [cloud_events.read(message.headers, ["cloudEvents:"]) for message in came]
     assert read == [dataclasses.replace(_EVENT, datacontenttype="application/json")] * 3
 
@@ -109,9 +113,10 @@ async def test_what_no_queue_takes_is_refused_alone(broker: Broker, queue: Abstr
     told = Told()
     async with publisher_at(broker) as publisher:
         await publisher.publish(page, told)
-    assert sorted(told.refused) == [50, 120]
-    assert len(told.confirmed) == 198
-    assert await bodies_of(queue) == [page[place].body for place in told.confirmed]
+    with safety():
+        assert sorted(told.refused) == [50, 120]
+        assert len(told.confirmed) == 198
+        assert await bodies_of(queue) == [page[place].body for place in told.confirmed]
     refusal = told.refused[50]
     assert refusal.unroutable
     assert not refusal.for_good
@@ -130,15 +135,17 @@ async def test_a_full_queue_refuses_and_others_do_not(
     told = Told()
     async with publisher_at(broker) as publisher:
         await publisher.publish(page, told)
-        assert set(told.confirmed) > {*range(1, 100, 2)}
-        assert await count_of(full) == len(told.confirmed) - 50
+        with safety():
+            assert set(told.confirmed) > {*range(1, 100, 2)}
+            assert await count_of(full) == len(told.confirmed) - 50
         refusal = told.refused[98]
         assert "full" in str(refusal)
         assert not refusal.for_good
         await full.purge()
         again = Told()
         await publisher.publish([page[98]], again)
-        assert again.confirmed == [0]
+        with safety():
+            assert again.confirmed == [0]
 
 
 @pytest.mark.parametrize(
@@ -162,10 +169,12 @@ async def test_what_amqp_has_no_room_for_is_refused_for_good_alone(
     told = Told()
     async with publisher_at(broker) as publisher:
         await publisher.publish(page, told)
-    assert told.confirmed == [0, 2]
+    with safety():
+        assert told.confirmed == [0, 2]
     assert told.refused[1].for_good
     assert why in str(told.refused[1])
-    assert await bodies_of(queue) == [b"0", b"2"]
+    with safety():
+        assert await bodies_of(queue) == [b"0", b"2"]
 
 
 async def test_an_exchange_that_is_not_there_takes_no_other_message_with_it(
@@ -177,15 +186,17 @@ async def test_an_exchange_that_is_not_there_takes_no_other_message_with_it(
     told = Told()
     async with publisher_at(broker) as publisher:
         await publisher.publish(page, told)
-        assert sorted(told.refused) == [10, 60]
-        assert len(told.confirmed) == 98
-        assert {*await bodies_of(queue)} == {page[place].body for place in told.confirmed}
+        with safety():
+            assert sorted(told.refused) == [10, 60]
+            assert len(told.confirmed) == 98
+            assert {*await bodies_of(queue)} == {page[place].body for place in told.confirmed}
         refusal = told.refused[60]
         assert not refusal.for_good
         assert refusal.unroutable
         assert "no exchange 'gone' in vhost '/'" in str(refusal)
         await publisher.publish(page[:1], again := Told())
-        assert again.confirmed == [0]
+        with safety():
+            assert again.confirmed == [0]
 
 
 async def test_a_body_that_is_too_large_is_refused_for_good_alone(
@@ -196,13 +207,15 @@ async def test_a_body_that_is_too_large_is_refused_for_good_alone(
     page = [*some_messages(queue.name, 2), large, *some_messages(queue.name, 2)]
     async with publisher_at(broker) as publisher:
         await publisher.publish(page, told := Told())
-        assert told.confirmed == [0, 1, 3, 4]
+        with safety():
+            assert told.confirmed == [0, 1, 3, 4]
         assert told.refused[2].for_good
         assert "2097153 bytes, and this RabbitMQ takes at most 2097152" in str(told.refused[2])
         await queue.purge()
         await publisher.publish(page, again := Told())
-        assert again.confirmed == [0, 1, 3, 4]
-        assert await bodies_of(queue) == [b"0", b"1", b"0", b"1"]
+        with safety():
+            assert again.confirmed == [0, 1, 3, 4]
+            assert await bodies_of(queue) == [b"0", b"1", b"0", b"1"]
 
 
 async def test_an_exchange_that_the_user_may_not_write_to_is_named(
@@ -225,6 +238,7 @@ async def test_an_exchange_that_the_user_may_not_write_to_is_named(
     page.append(a_message(queue.name, exchange="amq.fanout"))
     async with publisher_at(broker_at(server.address, user=named, password="pw")) as publisher:
         await publisher.publish(page, told := Told())
-    assert told.confirmed == [0, 2]
+    with safety():
+        assert told.confirmed == [0, 2]
     assert "access to topic 'shut.a'" in str(told.refused[1])
     assert "access to exchange 'amq.fanout'" in str(told.refused[3])

@@ -28,6 +28,7 @@ from tests.brokers.rabbitmq.published import (
 )
 from tests.support.rabbitmq import RabbitMQServer, plain_channel
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
+from tests.support.verdicts import safety
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -60,8 +61,9 @@ async def test_a_connection_that_is_cut_before_the_confirmations(
                     await publisher.publish(page[200:], second)
         with pytest.raises(BrokerUnavailable):
             await publisher.publish(page, second)
-    assert first.confirmed == [*range(200)]
-    assert not second.errors
+    with safety():
+        assert first.confirmed == [*range(200)]
+        assert not second.errors
 
 
 async def test_confirmations_that_are_slow_are_waited_for(
@@ -76,7 +78,8 @@ async def test_confirmations_that_are_slow_are_waited_for(
             tasks.start_soon(publisher.publish, some_messages(queue.name, 100), told)
             await eventually(functools.partial(_has, queue, 100))
             assert not told.errors
-    assert told.confirmed == [*range(100)]
+    with safety():
+        assert told.confirmed == [*range(100)]
 
 
 async def test_of_a_publish_that_was_cancelled_nothing_is_sent_later(
@@ -94,7 +97,8 @@ async def test_of_a_publish_that_was_cancelled_nothing_is_sent_later(
             await anyio.wait_all_tasks_blocked()  # so that the loop has closed the socket
             arrived = 65_536 + _unread(proxy._links[0]._ends[0])  # the proxy has read that much
         await eventually(functools.partial(_alone, server))
-    assert await count_of(queue) * 20_000 < arrived
+    with safety():
+        assert await count_of(queue) * 20_000 < arrived
 
 
 async def test_a_server_that_stands_still_holds_nobody_up_who_closes(
@@ -126,7 +130,8 @@ async def test_a_server_without_memory_takes_messages_when_it_has_some(
             finally:
                 server.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.4)")
         assert await logged("RabbitMQ takes messages again")
-    assert told.confirmed == [*range(10)]
+    with safety():
+        assert told.confirmed == [*range(10)]
 
 
 async def test_a_server_that_says_nothing_any_more_is_lost(
@@ -175,7 +180,8 @@ async def test_a_server_that_is_stopped_under_load_and_started_again(
     published = [message.id for page in pages for message in page]
     async with plain_channel(server) as channel:
         came = await messages_of(await channel.get_queue(name))
-    assert [*dict.fromkeys(message.message_id for message in came)] == published
+    with safety():
+        assert [*dict.fromkeys(message.message_id for message in came)] == published
 
 
 async def _published(

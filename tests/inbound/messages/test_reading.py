@@ -12,6 +12,7 @@ from tests.inbound.messages.conftest import Run
 from tests.support import Database, eventually
 from tests.support.locks import lock_awaited
 from tests.support.memory_broker import MemoryBroker
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -46,13 +47,16 @@ async def test_it_acknowledges_what_is_stored(
     broker.put(*_bodies(25))
     async with run():
         await broker.until_acknowledged(25)
-        assert await _stored(database) == [*range(1, 26)]
+        with safety():
+            assert await _stored(database) == [*range(1, 26)]
         broker.put(*_bodies(3, 26))
         await broker.until_acknowledged(28)
-    assert await _stored(database) == [*range(1, 29)]
-    assert [each.position for each in broker.acknowledged] == [*range(1, 29)]
+    with safety():
+        assert await _stored(database) == [*range(1, 29)]
+        assert [each.position for each in broker.acknowledged] == [*range(1, 29)]
     assert (broker.calls[0], broker.calls[-1]) == ("open", "close")
-    assert await database.fetchval("select position from inboxd.stream_positions") == 28
+    with safety():
+        assert await database.fetchval("select position from inboxd.stream_positions") == 28
 
 
 async def test_nothing_is_acknowledged_before_its_commit_and_little_is_held(
@@ -67,9 +71,11 @@ async def test_nothing_is_acknowledged_before_its_commit_and_little_is_held(
             await lock_awaited(database, query="%store_messages%")
             await broker.until(lambda: broker.calls[-1] == "receive 10")
             assert broker.calls.count("receive 10") == 2
-            assert len(broker.acknowledged) == 1
+            with safety():
+                assert len(broker.acknowledged) == 1
         await broker.until_acknowledged(101)
-    assert await _stored(database) == [*range(1, 102)]
+    with safety():
+        assert await _stored(database) == [*range(1, 102)]
 
 
 @pytest.mark.parametrize("kind", ["nats", "rabbitmq"])
@@ -86,9 +92,11 @@ async def test_a_commit_that_takes_longer_than_the_broker_waits(
             await lock_awaited(database, query="%store_messages%")
             broker.lose()
         await broker.until_acknowledged(6)
-        assert await _stored(database) == [*range(1, 7)]
+        with safety():
+            assert await _stored(database) == [*range(1, 7)]
     assert broker.calls.count("open") == 2
-    assert broker.most_consumers == 1
+    with safety():
+        assert broker.most_consumers == 1
 
 
 async def test_an_acknowledgement_that_is_lost_costs_nothing(
@@ -99,9 +107,11 @@ async def test_an_acknowledgement_that_is_lost_costs_nothing(
     broker.put(*_bodies(5))
     async with run("rabbitmq"):
         await broker.until_acknowledged(5)
-        assert await _stored(database) == [1, 2, 3, 4, 5]
+        with safety():
+            assert await _stored(database) == [1, 2, 3, 4, 5]
     duplicates = "select count(*) from inboxd.events_history"
-    assert await database.fetchval(duplicates) == 0
+    with safety():
+        assert await database.fetchval(duplicates) == 0
 
 
 @pytest.mark.parametrize("call", ["open", "receive"])
@@ -113,7 +123,8 @@ async def test_a_broker_that_is_away_is_tried_again(
     with capture_logs() as logs:
         async with run():
             await broker.until_acknowledged(5)
-    assert await _stored(database) == [1, 2, 3, 4, 5]
+    with safety():
+        assert await _stored(database) == [1, 2, 3, 4, 5]
     told = [each for each in logs if each["event"] == "a source of messages is not read"]
     assert [each["source"] for each in told] == ["results"]
     assert not broker.consumers, "all are closed"
@@ -128,11 +139,13 @@ async def test_poison_in_the_middle_of_a_page(
     broker.put({"n": 1}, b"<poison/>", {"n": 3}, b"\xff\x00", {"n": 5})
     async with run():
         await broker.until_acknowledged(5)
-        assert await _stored(database) == [1, 3, 5]
+        with safety():
+            assert await _stored(database) == [1, 3, 5]
         dead = await database.fetch("select * from inboxd.events where status = 'failed'")
-    assert {row["payload"] for row in dead} == {'"<poison/>"', '{"base64": "/wA="}'}
-    assert all("not JSON" in row["errors"] for row in dead)
-    assert await database.fetchval("select position from inboxd.stream_positions") == 5
+    with safety():
+        assert {row["payload"] for row in dead} == {'"<poison/>"', '{"base64": "/wA="}'}
+        assert all("not JSON" in row["errors"] for row in dead)
+        assert await database.fetchval("select position from inboxd.stream_positions") == 5
 
 
 async def test_what_the_database_refuses_is_a_dead_letter_alone(
@@ -144,9 +157,11 @@ async def test_what_the_database_refuses_is_a_dead_letter_alone(
     broker.put(*_bodies(10))
     async with run():
         await broker.until_acknowledged(10)
-        assert await _stored(database) == [1, 2, 3, 4, 5, 6, 8, 9, 10]
+        with safety():
+            assert await _stored(database) == [1, 2, 3, 4, 5, 6, 8, 9, 10]
         (dead,) = await database.fetch("select * from inboxd.events where status = 'failed'")
-    assert (dead["type"], dead["payload"]) == ("results.broken", '"{\\"n\\":7}"')
+    with safety():
+        assert (dead["type"], dead["payload"]) == ("results.broken", '"{\\"n\\":7}"')
     assert "CheckViolationError" in dead["errors"]
 
 
@@ -160,7 +175,8 @@ async def test_a_topic_each_and_pages_by_weight(
             "select topic, count(*) as events, count(distinct xmin::text) as pages"
             " from inboxd.events group by 1 order by 1"
         )
-    assert [tuple(row) for row in rows] == [("one", 10, 4), ("two", 10, 4)]
+    with safety():
+        assert [tuple(row) for row in rows] == [("one", 10, 4), ("two", 10, 4)]
 
 
 # ----------------------------------------------------------------------------- where it goes on
@@ -176,8 +192,9 @@ async def test_it_goes_on_behind_what_is_stored(
     broker.put(*_bodies(2, 6))
     async with run():
         await broker.until_acknowledged(2)
-    assert [each.position for each in broker.acknowledged] == [6, 7]
-    assert await _stored(database) == [*range(1, 8)]
+    with safety():
+        assert [each.position for each in broker.acknowledged] == [6, 7]
+        assert await _stored(database) == [*range(1, 8)]
 
 
 async def test_what_is_stored_is_passed_over_though_its_events_are_gone(
@@ -198,7 +215,8 @@ async def test_what_is_stored_is_passed_over_though_its_events_are_gone(
     broker.put(*_bodies(1, 6))
     async with run():
         await broker.until_acknowledged(6)
-    assert await _stored(database) == [6]
+    with safety():
+        assert await _stored(database) == [6]
 
 
 async def test_a_database_from_a_backup_gets_again_what_came_since(
@@ -213,9 +231,11 @@ async def test_a_database_from_a_backup_gets_again_what_came_since(
     broker.put(*_bodies(1, 6))
     async with run():
         await broker.until(lambda: broker.acknowledged[-1].position == 6)
-        assert await _stored(database) == [*range(1, 7)]
+        with safety():
+            assert await _stored(database) == [*range(1, 7)]
         again = await database.fetch("select event_id from inboxd.events order by event_id")
-    assert {row[0] for row in ids} < {row[0] for row in again}, "with the same ids"
+    with safety():
+        assert {row[0] for row in ids} < {row[0] for row in again}, "with the same ids"
 
 
 @pytest.mark.parametrize("begin", ["oldest", "newest"])
@@ -229,7 +249,8 @@ async def test_where_a_stream_begins(
     broker.put(*_bodies(2, 4))
     async with run(begin=begin):
         await broker.until(lambda: bool(broker.acknowledged) and _last(broker) == 5)
-    assert await _stored(database) == ([1, 2, 3, 4, 5] if begin == "oldest" else [4, 5])
+    with safety():
+        assert await _stored(database) == ([1, 2, 3, 4, 5] if begin == "oldest" else [4, 5])
 
 
 def _last(broker: MemoryBroker) -> int | None:
@@ -252,9 +273,12 @@ async def test_a_stream_that_another_worker_has_opened_is_left_to_it(
         broker.put({"n": 2}, {"n": 3}, stream="results/1")
         await broker.until_acknowledged(5)
         assert broker.calls.count("open") == 1
-    assert await _stored(database) == [1, 1, 2]
-    positions = await database.fetch("select position from inboxd.stream_positions order by stream")
-    assert [row["position"] for row in positions] == [2, 3]
+    with safety():
+        assert await _stored(database) == [1, 1, 2]
+        positions = await database.fetch(
+            "select position from inboxd.stream_positions order by stream"
+        )
+        assert [row["position"] for row in positions] == [2, 3]
 
 
 async def test_a_stream_that_an_operator_reset_is_read_from_there(
@@ -291,4 +315,5 @@ async def test_messages_of_a_stream_are_acknowledged_in_order_none_left_out(
     broker.put(*_bodies(100))
     async with run(prefetch=10, page_rows=3):
         await broker.until_acknowledged(100)
-    assert seen == [*range(1, 101)]
+    with safety():
+        assert seen == [*range(1, 101)]

@@ -16,6 +16,7 @@ from tests.inbound.messages.conftest import Run
 from tests.support import Database, eventually
 from tests.support.memory_broker import MemoryBroker
 from tests.support.rows import SQL, daemon_session
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +77,8 @@ async def test_a_paused_source_holds_nothing(
         broker.put({"n": 2})
         await controls.resume(session, "source", "results")
         await broker.until_acknowledged(2)
-    assert await _count(database) == 2
+    with safety():
+        assert await _count(database) == 2
 
 
 async def test_a_paused_topic_of_the_settings_stops_it(
@@ -90,7 +92,8 @@ async def test_a_paused_topic_of_the_settings_stops_it(
             assert broker.calls == []
             await controls.resume(session, "topic", "two")
             await broker.until_acknowledged(1)
-    assert await _count(database) == 2
+    with safety():
+        assert await _count(database) == 2
 
 
 async def test_a_paused_topic_that_its_type_is_subscribed_to_stops_it(
@@ -104,13 +107,16 @@ async def test_a_paused_topic_that_its_type_is_subscribed_to_stops_it(
         await controls.pause(session, "topic", "other", "me", None)
         async with run():
             await _is(database, "paused")
-            assert await _count(database) == 0
+            with safety():
+                assert await _count(database) == 0
             assert not broker.consumers
-            assert broker.acknowledged == []
+            with safety():
+                assert broker.acknowledged == []
             await controls.resume(session, "topic", "matches")
             await broker.until_acknowledged(1)
     topics = await database.fetch("select topic from inboxd.events")
-    assert [row["topic"] for row in topics] == ["matches"]
+    with safety():
+        assert [row["topic"] for row in topics] == ["matches"]
 
 
 # ------------------------------------------------------------------------------------------ leases
@@ -138,8 +144,9 @@ async def test_one_worker_reads_and_another_goes_on_at_once(
             broker.put({"n": 2})
             await broker.until_acknowledged(2)
             await _is(database, "reading")
-    assert broker.most_consumers == 1
-    assert await _count(database) == 2
+    with safety():
+        assert broker.most_consumers == 1
+        assert await _count(database) == 2
     assert await _states(database) == [], "who leaves tells no more"
 
 
@@ -213,9 +220,11 @@ async def test_a_database_that_is_away_stops_the_reading(
         async with _away(database):
             broker.put(*({"n": n} for n in range(2, 100)))
             await broker.until(lambda: not broker.consumers)
-            assert len(broker.acknowledged) == 1
+            with safety():
+                assert len(broker.acknowledged) == 1
         await broker.until_acknowledged(99)
-    assert await _count(database) == 99
+    with safety():
+        assert await _count(database) == 99
 
 
 async def test_a_full_disk_stops_the_reading(
@@ -237,7 +246,8 @@ async def test_a_full_disk_stops_the_reading(
         await database.execute("drop trigger full_disk on inboxd.events")
         await broker.until_acknowledged(20)
     statuses = await database.fetch("select distinct status from inboxd.events")
-    assert [row["status"] for row in statuses] == ["pending"]
+    with safety():
+        assert [row["status"] for row in statuses] == ["pending"]
 
 
 async def test_a_source_that_cannot_be_compiled_lets_no_worker_start(

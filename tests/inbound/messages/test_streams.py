@@ -19,7 +19,7 @@ from tests.support import Database
 from tests.support.messages import STREAM, received
 from tests.support.rows import SQL, daemon_pool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
 
 @pytest.fixture
