@@ -2,8 +2,8 @@
 
 A slice is a part of the stages that does not run each time. `.ci/ledger.tsv` has a line for each
 green `make ready`: date, commit, the slices that it ran. The commit of its newest line is the base:
-what differs from it is the change. CI runs what `make ready` ran, since a commit that only adds
-lines to the ledgers counts as the one before it. Where the base is not known, as in a clone without
+what differs from it is the change. CI runs what `make ready` ran, since a commit that changes only
+ledgers, or nothing, counts as the one before it. Where the base is not known, as in a clone without
 history, every slice counts as touched.
 """
 
@@ -67,12 +67,13 @@ def new_line(commit: str, ran: Iterable[str], seconds: float) -> str:
 
 
 def tested_commit() -> str:
-    """The newest commit, or the one before it if this one only changes ledgers; "": none."""
-    newest = _git("rev-parse", "HEAD").strip()
-    changed = _git("diff", "--name-only", "HEAD^", "HEAD").split()
-    if changed and _LEDGERS.issuperset(changed):
-        return _git("rev-parse", "HEAD^").strip() or newest
-    return newest
+    """The newest commit that changes more than the ledgers; "": there is none."""
+    commit = _git("rev-parse", "HEAD").strip()
+    while before := _git("rev-parse", "--verify", "--quiet", f"{commit}^").strip():
+        if not _LEDGERS.issuperset(_git("diff", "--name-only", before, commit).split()):
+            break
+        commit = before
+    return commit
 
 
 def _ledger(commit: str) -> str:
