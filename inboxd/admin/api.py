@@ -60,6 +60,7 @@ class AdminApi:
         self._requests = Budget(_RATE, _BURST)
         self._wrong = Budget(_WRONG_RATE, _WRONG_BURST)
         self._at_once = anyio.CapacityLimiter(_AT_ONCE)
+        self._tenants = operations.Tenants(settings.tenants)
         self.under_way = 0
 
     def take_over(self, tokens: Tokens) -> None:
@@ -119,7 +120,13 @@ class AdminApi:
             raise UsageError("a command came in no webhook: raw is for events")
         async with self._session() as session:
             details = operations.details(
-                session, self._settings, table, row_id, payload=payload, raw=raw
+                session,
+                self._settings,
+                table,
+                row_id,
+                payload=payload,
+                raw=raw,
+                tenants=self._tenants,
             )
             return found(await details)
 

@@ -1,4 +1,4 @@
-"""Replay, dismiss and cancel, the same for events and commands: rows by name, or all that match.
+"""Actions on rows, the same for events and commands: rows by name, or all that match.
 
 Promises: rows that are named are all changed or none; what matches a filter is shown before, with
 `--dry-run` or by a question at a terminal; an action on all rows needs `--all`.
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli import columns
+from inboxd.cli import background, columns
+from inboxd.cli.background import InBackground
 from inboxd.cli.completion import FAILURE_GROUP, declared
 from inboxd.cli.groups import Options
 from inboxd.cli.options import Careful, Force, Since, Tenant, actor, named_in
@@ -23,7 +24,9 @@ from inboxd.model.row_id import read_row_id
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
-    from inboxd.operations import Action, ActionPreview, RowId, Selection
+    from datetime import datetime
+
+    from inboxd.operations import Action, ActionPreview, Move, RowId, Selection, Verb
     from inboxd.store.session import Session
     from inboxd.store.wakeups import HotTable
 
@@ -87,7 +90,7 @@ class ActingOnMany(Careful):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActingOnRows(ActingOnMany):
+class ActingOnRows(ActingOnMany, InBackground):
     """How an action on rows that are named or match is done."""
 
     everything: Annotated[
@@ -96,7 +99,13 @@ class ActingOnRows(ActingOnMany):
     force: Force = False
 
 
-_DONE = {"replay": "Replayed", "dismiss": "Dismissed", "cancel": "Cancelled"}
+_DONE = {
+    "replay": "Replayed",
+    "dismiss": "Dismissed",
+    "cancel": "Cancelled",
+    "reschedule": "Rescheduled",
+    "prioritize": "Prioritized",
+}
 _SAMPLE = (
     *("id", "type", "in", "status", "tenant", "created"),
     "error",
@@ -111,18 +120,123 @@ def act(
     given: ActingOnRows,
 ) -> None:
     """Do it to the rows named, or to all that match; print what was done."""
+    selection = selected(action, ids, wanted, given)
+    if selection is None:
+        _on_named(table, action, [read_row_id(each) for each in ids or ()], given)
+    elif given.background:
+        order(table, action, selection, None, given)
+    else:
+        act_on_all(table, action, selection, given, force=given.force)
+
+
+def selected(
+    verb: "Verb", ids: Sequence[str] | None, wanted: RowFilter, given: ActingOnRows
+) -> "Selection | None":
+    """What is meant besides ids; None: rows that are named. Raises UsageError for both, or none."""
     from inboxd.operations import Selection
 
     filters = wanted.given()
     if bool(ids) + bool(filters) + given.everything != 1:
         raise UsageError(
-            f"what is to be {_DONE[action].lower()}? Give ids, or a filter such as --type, "
+            f"what is to be {_DONE[verb].lower()}? Give ids, or a filter such as --type, "
             "or --all; one of these."
         )
-    if ids:
-        _on_named(table, action, [read_row_id(each) for each in ids], given)
-    else:
-        act_on_all(table, action, Selection(**filters), given, force=given.force)
+    given.refuse_without_background()
+    if ids and given.background:
+        raise UsageError("--background is for all rows that match: give a filter, or --all.")
+    return None if ids else Selection(**filters)
+
+
+def move(
+    table: "HotTable",
+    verb: "Move",
+    ids: Sequence[str] | None,
+    wanted: RowFilter,
+    to: "datetime | int",
+    given: ActingOnRows,
+) -> "tuple[int, ...]":
+    """Give rows that are named another time or priority, or order it for all that match.
+
+    Returns the rows that were moved.
+    """
+    from inboxd import operations
+
+    selection = selected(verb, ids, wanted, given)
+    if selection is not None:
+        if not given.background:
+            raise UsageError(f"all that match are {_DONE[verb].lower()} with --background alone.")
+        order(table, verb, selection, to, given)
+        return ()
+    rows = [read_row_id(each) for each in ids or ()]
+    if given.dry_run:
+        given.ask(lambda session: operations.movable(session, table, verb, rows))
+        what = plural(len(rows), table.removesuffix("s"))
+        given.print(
+            {"action": verb, "count": len(rows)}, [f"{what} would be {_DONE[verb].lower()}."]
+        )
+        return ()
+    if isinstance(to, int):
+        return given.do(operations.prioritize, rows, to).ids
+    return given.do(operations.reschedule, table, rows, to).ids
+
+
+def order(
+    table: "HotTable",
+    verb: "Verb",
+    wanted: "Selection",
+    to: "datetime | int | None",
+    given: ActingOnRows,
+) -> None:
+    """Order it for all that match; print what was ordered, and before that what it is."""
+    from inboxd import operations
+    from inboxd.errors import NotFound
+    from inboxd.operations.bulk_orders import ShownRows
+
+    terms = given.terms(given.rate, to)
+
+    async def look(session: "Session") -> "ActionPreview":
+        found = await operations.preview_all(session, table, verb, wanted)
+        await _check_names(session, table, wanted, found.count, given, force=given.force)
+        return found
+
+    shown: ShownRows | None = None
+
+    async def do(session: "Session", *, actor: str, reason: str | None) -> dict[str, Any]:
+        try:
+            return await operations.order(
+                *(session, table, verb, wanted, terms), actor=actor, reason=reason, shown=shown
+            )
+        except NotFound:
+            await _check_names(session, table, wanted, 0, given, force=given.force)
+            raise
+
+    def show() -> bool:
+        nonlocal shown
+        found = given.ask(look)
+        shown = ShownRows(found.count, found.last)
+        _print_preview(table, verb, found, given)
+        return found.count > 0 or not found.whole
+
+    if given.agreed(show, f"Let the workers {verb} them?"):
+        done = given.do(do)
+        given.tell(done, *background.told(done))
+
+
+async def _check_names(
+    session: "Session",
+    table: "HotTable",
+    wanted: "Selection",
+    count: int,
+    given: ActingOnMany,
+    *,
+    force: bool,
+) -> None:
+    """Raise UnknownName where nothing matched a name that nobody declared and no row has."""
+    from inboxd import operations
+
+    for kind, name in () if count or force else operations.names_of(table, wanted):
+        also = named_in(given.settings, kind)
+        await operations.check_known(session, kind, name, also=also)
 
 
 def _on_named(table: "HotTable", action: "Action", ids: "list[RowId]", given: ActingOnMany) -> None:
@@ -157,19 +271,13 @@ def act_on_all(
 
     async def look(session: "Session") -> "ActionPreview":
         found = await operations.preview(session, table, action, wanted)
-        await check(session, found.count)
+        await _check_names(session, table, wanted, found.count, given, force=force)
         return found
 
     async def do(session: "Session") -> int:
         count = await operations.act_on_all(session, table, action, wanted, terms)
-        await check(session, count)
+        await _check_names(session, table, wanted, count, given, force=force)
         return count
-
-    async def check(session: "Session", count: int) -> None:
-        """Raise UnknownName where nothing matched a name that nobody declared and no row has."""
-        for kind, name in () if count or force else operations.names_of(table, wanted):
-            also = named_in(given.settings, kind)
-            await operations.check_known(session, kind, name, also=also)
 
     def tell(done: int) -> None:
         typer.echo(f"\r{plural(done, table.removesuffix('s'))}", nl=False, err=True)
@@ -189,11 +297,12 @@ def act_on_all(
 
 
 def _print_preview(
-    table: "HotTable", action: "Action", found: "ActionPreview", given: ActingOnMany
+    table: "HotTable", action: "Verb", found: "ActionPreview", given: ActingOnMany
 ) -> None:
-    what = plural(found.count, table.removesuffix("s"))
+    what = ("" if found.whole else "At least ") + plural(found.count, table.removesuffix("s"))
+    whole = {} if found.whole else {"whole": False}
     given.print(
-        {"action": action, "count": found.count, "sample": found.sample},
+        {"action": action, "count": found.count, **whole, "sample": found.sample},
         [columns.table(_SAMPLE, found.sample)] if found.sample else [],
         [f"{what} would be {_DONE[action].lower()}."],
     )

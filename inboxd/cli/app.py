@@ -13,6 +13,7 @@ from typer.main import get_command
 from inboxd.cli import (
     batches,
     breakers,
+    bulk_actions,
     config,
     endpoints,
     failures,
@@ -37,6 +38,7 @@ from inboxd.cli.exits import Exit, exit_code
 from inboxd.cli.groups import MISTYPED, CommandGroup
 from inboxd.cli.man import man
 from inboxd.cli.new import new
+from inboxd.cli.notices import notices
 from inboxd.cli.options import examples
 from inboxd.cli.output import show
 from inboxd.cli.produce import emit, send
@@ -129,8 +131,10 @@ app.add_typer(plugins.app, name="plugins")
 app.add_typer(batches.batches, name="batches")
 app.add_typer(batches.workflows, name="workflows")
 app.add_typer(failures.app, name="failures")
+app.add_typer(bulk_actions.app, name="actions")
 app.add_typer(history.app, name="history")
 app.add_typer(config.app, name="config")
+app.command(epilog=examples("inboxd notices", "inboxd notices --all --json"))(notices)
 app.command(epilog=examples("inboxd audit --action replay --since 1d"))(audit)
 app.command(
     epilog=examples(

@@ -26,17 +26,13 @@ from inboxd.cli.options import (
 )
 from inboxd.cli.output import Fields, Part, TableColumn
 from inboxd.cli.show import WAITS
-from inboxd.errors import NotFound
 from inboxd.model.moments import read_since
 from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from inboxd.operations.batches import BatchEnded, Kind
     from inboxd.store.session import Session
 
-_SHOWN = 100
 _FIRST = (
     *("id", "batch_id", "kind", "name", "status", "tenant", "size", "unsettled", "succeeded"),
     *("failed", "cancelled", "skipped", "created_at", "closed_at", "expires_at", "expired_at"),
@@ -114,7 +110,9 @@ def batch_commands(kind: "Kind") -> CommandGroup:
     )
     def _show(id: Id, given: Looking) -> None:
         wanted = read_row_id(id)
-        found = given.ask(lambda session: _details(session, wanted, _only(kind)))
+        from inboxd import operations
+
+        found = given.ask(lambda session: operations.batch_details(session, wanted, _only(kind)))
         given.print(found, _parts(found))
 
     @app.command(
@@ -158,6 +156,7 @@ def close(id: Id, given: Acting) -> None:
 
 
 def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, given: Looking) -> None:
+    from inboxd import operations
     from inboxd.store import batch_listing
 
     of = asdict(wanted)
@@ -171,21 +170,21 @@ def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, give
         **of,
     )
 
-    async def look(session: "Session") -> tuple[list[dict[str, Any]], dict[str, int]]:
-        rows = await batch_listing.rows(session, filter_)
-        return [dict(row) for row in rows], await batch_listing.totals(session, filter_)
+    async def look(session: "Session") -> tuple[list[dict[str, Any]], int | None, dict[str, int]]:
+        rows, next_ = await operations.batch_rows(session, filter_)
+        return rows, next_, await batch_listing.totals(session, filter_)
 
-    found, totals = given.ask(look)
+    found, next_, totals = given.ask(look)
     of_all = {"total": sum(totals.values()), **totals}
     given.print(
-        {what: found, "totals": totals, "next": page.next(found)},
+        {what: found, "totals": totals, "next": next_},
         [columns.table(_LIST, found)],
         [", ".join(f"{count:,} {status}" for status, count in of_all.items())],
     )
 
 
 def _parts(found: dict[str, Any]) -> Iterator[Part]:
-    """What `_details` found, for a person."""
+    """What `operations.batch_details` found, for a person."""
     origin = " ".join(str(found[k]) for k in ("origin_kind", "origin_id") if found[k] is not None)
     yield Fields({name.replace("_", " "): found[name] for name in _FIRST} | {"origin": origin})
     if found["failed_at"] is not None and found["status"] == "succeeded":
@@ -193,36 +192,6 @@ def _parts(found: dict[str, Any]) -> Iterator[Part]:
     for key, shown in _TABLES.items():
         if found[key]:
             yield columns.table(shown, found[key])
-
-
-async def _details(session: "Session", id: "int | UUID", kind: "Kind | None") -> dict[str, Any]:
-    from inboxd import operations
-    from inboxd.store import batch_listing
-
-    row = await batch_listing.one(session, id)
-    if row is None:
-        raise NotFound(
-            f"there is no batch {id}: look the id up with `inboxd batches list` or "
-            "`inboxd workflows list`"
-        )
-    operations.check_kind(row, kind)
-    created = await operations.created_by(
-        session, "batch", row["id"], row["batch_id"], row["created_at"]
-    )
-    keys = ("kind", "id", "type", "status")
-    return {
-        **dict(row),
-        "steps": [dict(each) for each in await batch_listing.steps(session, row["id"], _SHOWN)],
-        "waits_for": await operations.waits_of(session, row["batch_id"]),
-        "waiting": [
-            dict(each)
-            for each in await batch_listing.continuations(session, row["batch_id"], _SHOWN)
-        ],
-        "created": [{key: getattr(each, key) for key in keys} for each in created],
-        "failures": [
-            dict(each) for each in await batch_listing.failures(session, row["id"], _SHOWN)
-        ],
-    }
 
 
 def _tell_end(what: str, done: "BatchEnded", given: Acting) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from inboxd.registry.registry import Registry
     from inboxd.settings import Settings
     from inboxd.store.connections import Row
+    from inboxd.store.listing import Whose
     from inboxd.store.names import Names
     from inboxd.store.session import Session
 
@@ -40,6 +41,7 @@ _SETTINGS = (
     TableColumn("value", lambda each: each[1], cut="right"),
     TableColumn("from", lambda each: each[2], cut="left"),
 )
+_A = {"operator": "an operator", "viewer": "a viewer"}
 _CORRECT = "correct what it names, in the settings"
 _IF_MEANT = "correct it; if a producer or a plugin to come will name it so, nothing"
 
@@ -63,6 +65,10 @@ def check(
     grants: Annotated[
         bool, typer.Option("--grants", help="List each missing privilege by itself.")
     ] = False,
+    whose: Annotated[
+        Literal["worker", "operator", "viewer"],
+        typer.Option("--as", help="Whose privileges this login should have."),
+    ] = "worker",
     *,
     given: Looking,
 ) -> None:
@@ -73,7 +79,7 @@ def check(
 
     reading = read(given.config)
     wrong = [_fail("settings", each, _CORRECT, Exit.CONFIG) for each in reading.problems]
-    lines, declared = anyio.run(_database, reading.settings, grants)
+    lines, declared = anyio.run(_database, reading.settings, whose, grants)
     lines += _plugins(reading.settings, declared)
     lines += _webhooks(reading.settings)
     lines += _messages(reading.settings)
@@ -106,7 +112,9 @@ def _settings(loaded: "Settings", *, everything: bool) -> list[tuple[str, str, s
     ]
 
 
-async def _database(settings: "Settings", grants: bool) -> "tuple[list[CheckLine], Names]":
+async def _database(
+    settings: "Settings", whose: "Whose", grants: bool
+) -> "tuple[list[CheckLine], Names]":
     """Its lines, and the names that are declared there."""
     from inboxd.store import names
     from inboxd.store.session import open_session
@@ -117,7 +125,7 @@ async def _database(settings: "Settings", grants: bool) -> "tuple[list[CheckLine
         return [_not_looked_at("database", "[database]")], declared
     try:
         async with open_session(settings.database) as session:
-            async for line in _look(session, settings, grants=grants):
+            async for line in _look(session, settings, whose, grants=grants):
                 lines.append(line)  # noqa: PERF401 - what was found before an error is kept
             declared = await names.declared(session.connection, session.sql) or {}
     except DatabaseError as error:
@@ -128,7 +136,7 @@ async def _database(settings: "Settings", grants: bool) -> "tuple[list[CheckLine
 
 
 async def _look(
-    session: "Session", settings: "Settings", *, grants: bool
+    session: "Session", settings: "Settings", whose: "Whose", *, grants: bool
 ) -> AsyncIterator[CheckLine]:
     """Line by line, as long as one rests on another."""
     from inboxd.operations.doctor import Verdict, only
@@ -143,17 +151,15 @@ async def _look(
     yield _line(judge_version(major, server["version_text"], server["role"]), "database")
     if server["read_only"]:
         yield _fail("database", "read-only: a standby", "name the primary in database.dsn")
-    missing = await listing.missing_privileges(session)
-    if missing and _only_receives(settings) and await listing.may_receive(session):
+    missing = await listing.missing_privileges(session, whose=whose)
+    if missing and whose == "worker" and (told := await _instead(session, settings)):
         await migrations.check(session.connection, session.sql)
         yield CheckLine("schema", "ok", f"{settings.database.schema_name!r} fits this release")
-        found = (
-            f"role {server['role']!r} has what `inboxd receive` needs, and not what a worker does"
-        )
-        yield CheckLine("privileges", "warn", found, "nothing, if only receivers log in with it")
+        found = f"role {server['role']!r} has what {told[0]} needs, and not what a worker does"
+        yield CheckLine("privileges", "warn", found, f"nothing, if only {told[1]} log in with it")
         return
     if missing:
-        for line in await _privileges(session, server["role"], missing, grants=grants):
+        for line in await _privileges(session, server["role"], missing, whose, grants=grants):
             yield line
         return  # what follows cannot be read without them
     connection, sql = session.connection, session.sql
@@ -161,7 +167,8 @@ async def _look(
     yield CheckLine("schema", "ok", f"{settings.database.schema_name!r} fits this release")
     async for line in _plugin_migrations(session, settings):
         yield line
-    yield CheckLine("privileges", "ok", f"role {server['role']!r} has what the daemon needs")
+    needs = "the daemon needs" if whose == "worker" else f"{_A[whose]} needs"
+    yield CheckLine("privileges", "ok", f"role {server['role']!r} has what {needs}")
     ahead = await partitions.days_ahead(connection, sql)
     yield _line(judge_partitions(ahead, await partitions.apart(connection, sql)))
     yield await _retention(session, settings)
@@ -169,6 +176,18 @@ async def _look(
         for finding in await only(look, session, settings):
             if finding.verdict is not Verdict.OK:
                 yield _line(finding)
+
+
+async def _instead(session: "Session", settings: "Settings") -> tuple[str, str] | None:
+    """What the login is good for that is no worker's: who needs no more, and who logs in so."""
+    from inboxd.store import listing
+
+    if _only_receives(settings) and await listing.may_receive(session):
+        return "`inboxd receive`", "receivers"
+    for whose in ("operator", "viewer"):
+        if not await listing.missing_privileges(session, whose=whose):
+            return _A[whose], "people"
+    return None
 
 
 def _only_receives(settings: "Settings") -> bool:
@@ -189,17 +208,15 @@ async def _plugin_migrations(session: "Session", settings: "Settings") -> AsyncI
 
 
 async def _privileges(
-    session: "Session", role: str, missing: "Sequence[Row]", *, grants: bool
+    session: "Session", role: str, missing: "Sequence[Row]", whose: "Whose", *, grants: bool
 ) -> list[CheckLine]:
     """One grant where it is enough; else, or where they are asked for, each by itself."""
     from inboxd.store import listing
 
-    all_of_them = None if grants else await listing.worker_role(session)
-    if all_of_them is not None:
-        lacking = {row["object"] for row in await listing.missing_privileges(session, all_of_them)}
-        if not lacking:
-            found = f"the role {role!r} lacks {len(missing)} (--grants lists them)"
-            return [_fail("privileges", found, f"GRANT {all_of_them} TO {_quoted(role)};")]
+    all_of_them = None if grants else await listing.role_to_grant(session, whose)
+    if all_of_them and not await listing.missing_privileges(session, all_of_them, whose):
+        found = f"the role {role!r} lacks {len(missing)} (--grants lists them)"
+        return [_fail("privileges", found, f"GRANT {all_of_them} TO {_quoted(role)};")]
     return [
         _fail("privileges", f"{row['privilege']} on {row['object']} is missing", row["remedy"])
         for row in missing

@@ -6,7 +6,7 @@ Known limit: a group is the exception's type and line; `show` has the rest of a 
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import chain, starmap
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,9 +19,9 @@ from inboxd.cli.output import show as shown
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
-    from inboxd.operations import ActionPreview, Group
+    from inboxd.operations import Group
+    from inboxd.operations.failures import Spread
     from inboxd.store.session import Session
-    from inboxd.store.wakeups import HotTable
 
 app = CommandGroup(no_args_is_help=True, help="Read dead letters as groups of equal failures.")
 
@@ -67,30 +67,43 @@ def list_(
 @app.command(epilog=examples("inboxd failures show 5f2c1e0d9a7b3344"))
 def show(group: _GroupName, given: Looking) -> None:
     """Show one group: its rows by type, the newest error in full, and a few rows."""
-    from inboxd import operations
-    from inboxd.operations import Selection
+    from inboxd.operations import failures
+    from inboxd.operations.failures import document, rows_of, spread_of
 
-    async def look(session: "Session") -> "list[tuple[Group, ActionPreview]]":
+    async def look(session: "Session") -> "list[tuple[Group, list[dict[str, Any]], Spread | None]]":
         return [
-            (each, await operations.preview(session, _table(each), "replay", Selection(group=name)))
-            for each in await operations.failures(session, group)
-            for name in [each.fingerprint]
+            (each, await rows_of(session, each), await spread_of(session, each))
+            for each in await failures(session, group)
         ]
 
     found = given.ask(look)
-    document = {"groups": [{**asdict(each), "sample": few.sample} for each, few in found]}
-    given.print(document, chain.from_iterable(starmap(_parts, found)))
+    given.print(
+        {"groups": [document(*each) for each in found]}, chain.from_iterable(starmap(_parts, found))
+    )
 
 
-def _parts(group: "Group", found: "ActionPreview") -> Iterator[Part]:
+def _parts(group: "Group", sample: list[dict[str, Any]], spread: "Spread | None") -> Iterator[Part]:
     name = group.fingerprint
-    yield Fields(_fields(group), f"Group {name}")
-    yield columns.table(_SAMPLE, found.sample)
-    yield f"Run them again: inboxd {_table(group)} replay --group {name} --dry-run"
+    yield Fields({**_fields(group), **_spread(spread, group.count)}, f"Group {name}")
+    yield columns.table(_SAMPLE, sample)
+    yield f"Run them again: inboxd {group.table} replay --group {name} --dry-run"
 
 
-def _table(group: "Group") -> "HotTable":
-    return "events" if group.kind == "event" else "commands"
+def _spread(spread: "Spread | None", count: int) -> dict[str, object]:
+    """With what they began, how they go on, and whose they are now. count: dead letters in all."""
+    if spread is None:
+        return {}
+    began = [f"{what} {spread.told(spread.began, what)}" for what in spread.began]
+    hours = [each for each in spread.hours if each is not None]
+    cut = "" if spread.looked >= count else "at least "
+    return {
+        "began with": "; ".join(began) or None,
+        "lately": f"{cut}{sum(hours):,} in a day, {cut}{hours[-1]:,} of them in this hour",
+        **{
+            f"by {what}": f"{spread.told(spread.newest, what)} of the newest {spread.looked:,}"
+            for what in spread.newest
+        },
+    }
 
 
 def _fields(group: "Group") -> dict[str, object]:

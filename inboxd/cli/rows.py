@@ -1,6 +1,6 @@
 """`inboxd events`, `inboxd commands`: the same commands for both kinds of rows.
 
-Owns `row_commands`, which makes a group of them for a table: list, show, replay, dismiss,
+Owns `row_commands`, which makes a group of them for a table: list, show, why, replay, dismiss,
 reschedule; and for commands cancel and prioritize. The list is in `cli/row_lists.py`.
 Known limits: a running command is asked to end; whether it did is seen by `show`. An event cannot
 be cancelled: it is a fact, and its page is one transaction.
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli import actions, count, show
+from inboxd.cli import actions, count, show, why
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.options import Acting, Id, examples
+from inboxd.cli.options import Acting, Id, Looking, examples
 from inboxd.cli.output import show as shown
 from inboxd.cli.row_lists import add_list
 from inboxd.model.moments import read_until
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from inboxd.operations import Action
     from inboxd.store.wakeups import HotTable
 
-Ids = Annotated[
-    list[str],
-    typer.Argument(metavar="ID", help="Row numbers or uuids.", show_default=False),
-]
 IdsOrNone = Annotated[
     list[str] | None,
     typer.Argument(
@@ -53,14 +49,17 @@ def row_commands(table: "HotTable") -> CommandGroup:
     why = "the shop is back" if events else "the mail server is back"
     group = "--group 5f2c1e0d9a7b3344 --dry-run"
     since = "--type email.send --since 2h --rate 50"
-    _add_action(app, table, "replay", failed, _REPLAY, f"4711 4712 --reason '{why}'", group, since)
+    canary = "--group 5f2c1e0d9a7b3344 --background --canary --rate 50"
+    named = f"4711 4712 --reason '{why}'"
+    _add_action(app, table, "replay", failed, _REPLAY, named, group, since, canary)
     _add_action(app, table, "dismiss", failed, _DISMISS, _BY_HAND, group)
     if not events:
         unsettled = actions.row_filter(table, *batch)
         tenant = "--type email.send --tenant acme --dry-run"
         _add_action(app, table, "cancel", unsettled, _CANCEL, _BY_HAND, tenant)
-        _add_prioritize(app)
-    _add_reschedule(app, table)
+        _add_prioritize(app, unsettled)
+        _add_replay_with(app)
+    _add_reschedule(app, table, actions.row_filter(table, *batch))
     return app
 
 
@@ -75,6 +74,14 @@ def _add_looks(app: CommandGroup, table: "HotTable") -> None:
     )
     def _show(id: Id, given: show.Showing) -> None:
         show.print_one(table, id, given)
+
+    @app.command(
+        "why",
+        help=f"Say why one {table.removesuffix('s')} is not running: what holds it, in order.",
+        epilog=_examples(table, "why", "4711", "4711 --json"),
+    )
+    def _why(id: Id, given: Looking) -> None:
+        why.print_why(table, id, given)
 
 
 def _add_action(
@@ -92,41 +99,76 @@ def _add_action(
         actions.act(table, action, ids, wanted, given)
 
 
-def _add_reschedule(app: CommandGroup, table: "HotTable") -> None:
+def _add_reschedule(app: CommandGroup, table: "HotTable", filters: type[actions.RowFilter]) -> None:
+    one = table.removesuffix("s")
+
     @app.command(
-        help=f"Let {table} that have not begun run at another time: all of those named, or none.",
-        epilog=_examples(table, "reschedule", "4711 --at 2h"),
+        options={"wanted": filters},
+        help=f"Let {table} that have not begun run at another time: all of those named, or none; "
+        "with --background, all that match.",
+        epilog=_examples(
+            table, "reschedule", "4711 --at 2h", "--type report.make --at 2h --background"
+        ),
     )
     def reschedule(
-        ids: Ids,
+        ids: IdsOrNone = None,
+        *,
         at: Annotated[
             str,
             typer.Option(metavar="TIME", help="When: now, 2h from now, or a time in ISO 8601."),
         ],
-        given: Acting,
+        wanted: Any,
+        given: actions.ActingOnRows,
     ) -> None:
-        from inboxd import operations
-
-        when, wanted = read_until(at), [read_row_id(each) for each in ids]
-        done = given.do(operations.reschedule, table, wanted, when)
-        rows = f"{table.removesuffix('s')} {', '.join(map(str, done.ids))}"
-        told = f"Rescheduled to {shown(when)}: {rows}"
-        given.tell({"rescheduled": done.ids, "run_at": when}, told)
+        when = read_until(at)
+        if done := actions.move(table, "reschedule", ids, wanted, when, given):
+            told = f"Rescheduled to {shown(when)}: {one} {', '.join(map(str, done))}"
+            given.tell({"rescheduled": done, "run_at": when}, told)
 
 
-def _add_prioritize(app: CommandGroup) -> None:
-    @app.command(epilog=_examples("commands", "prioritize", "4711 --priority -5"))
+def _add_prioritize(app: CommandGroup, filters: type[actions.RowFilter]) -> None:
+    @app.command(
+        options={"wanted": filters},
+        epilog=_examples(
+            "commands",
+            "prioritize",
+            "4711 --priority -5",
+            "--type email.send --priority -5 --background",
+        ),
+    )
     def prioritize(
-        ids: Ids,
+        ids: IdsOrNone = None,
+        *,
         priority: Annotated[int, typer.Option(metavar="N", help="The smallest runs first.")],
+        wanted: Any,
+        given: actions.ActingOnRows,
+    ) -> None:
+        """Give commands that have not begun another priority.
+
+        All of those named, or none; with --background, all that match.
+        """
+        if done := actions.move("commands", "prioritize", ids, wanted, priority, given):
+            told = f"Priority {priority}: command {', '.join(map(str, done))}"
+            given.tell({"prioritized": done, "priority": priority}, told)
+
+
+def _add_replay_with(app: CommandGroup) -> None:
+    @app.command("replay-with", epilog=_examples("commands", "replay-with", "4711 @mended.json"))
+    def replay_with(
+        id: Id,
+        payload: Annotated[
+            str, typer.Argument(metavar="JSON|-|@FILE", help="Its payload; -: standard input.")
+        ],
         given: Acting,
     ) -> None:
-        """Give commands that have not begun another priority: all of those named, or none."""
+        """Replay a dead letter with another payload, as a new row; the old one keeps its own."""
         from inboxd import operations
+        from inboxd.cli.produce import read_payload
 
-        done = given.do(operations.prioritize, [read_row_id(each) for each in ids], priority)
-        told = f"Priority {priority}: command {', '.join(map(str, done.ids))}"
-        given.tell({"prioritized": done.ids, "priority": priority}, told)
+        done = given.do(operations.replay_with, read_row_id(id), read_payload(payload))
+        old, new = done.ids[0], done.new_ids[0]
+        told = f"Replayed with another payload: command {old} as {new}"
+        given.tell(operations.told("replay", done), told)
 
 
 def _examples(table: str, command: str, *lines: str) -> str:

@@ -50,8 +50,8 @@ _FIRST = (
 )
 _APART = {
     *("errors", "payload", "headers", "result", "progress", "retry", "children", "replays"),
-    *("waits_for", "elsewhere", "suspect", "receipt", "breakers"),
-    *("links", "names_missing"),
+    *("waits_for", "elsewhere", "suspect", "receipt", "breakers", "withheld"),
+    *("links", "names_missing", "why"),
     *("origin_kind", "origin_id", "correlation_id", "causation_id"),
     *("replay_of", "batch_id", "traceparent"),
 }
@@ -103,8 +103,10 @@ def print_one(table: "HotTable", id: str, given: Showing) -> None:
         )
 
     found = given.ask(look)
-    missing = found.get("names_missing")
-    told = [missing[:1].upper() + missing[1:]] if missing else []
+    withheld = found["withheld"]
+    told = [f"This role may not read: {', '.join(withheld)}."] if withheld else []
+    if missing := found.get("names_missing"):
+        told.append(missing[:1].upper() + missing[1:])
     given.print(found, _parts(found, verbose=given.verbose), told)
 
 
@@ -162,6 +164,8 @@ def _is_skipped(row: dict[str, Any]) -> bool:
 
 def _told(row: dict[str, Any]) -> Iterator[Part]:
     """What is said of it in a sentence."""
+    if row["why"] is not None:
+        yield row["why"]["sentence"]
     if _is_skipped(row):
         yield "Skipped: it was not needed, since what it waited for ended otherwise."
     if row["suspect"] is not None:

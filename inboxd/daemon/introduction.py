@@ -3,14 +3,19 @@
 import hashlib
 import os
 import socket
-from importlib.metadata import version
+from collections.abc import Collection
+from importlib.metadata import entry_points, version
 from pathlib import Path
 from uuid import uuid4
 
 from inboxd.daemon.process_number import process_number
+from inboxd.registry.plugins import GROUP
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings
 from inboxd.store.workers import WorkerIdentity
+
+# Characters: it is in each error of a row.
+_RELEASE = 200
 
 
 def introduce(settings: Settings, registry: Registry, schedules: tuple[str, ...]) -> WorkerIdentity:
@@ -35,7 +40,22 @@ def introduce(settings: Settings, registry: Registry, schedules: tuple[str, ...]
         served_topics=topics,
         endpoints=tuple(sorted(settings.endpoints)),
         number=process_number(),
+        release=release_of(settings.worker.plugins),
     )
+
+
+def release_of(only: Collection[str] = ()) -> str | None:
+    """The packages of the plugins that are loaded, with their versions; None: none is packaged."""
+    found = {
+        f"{point.dist.name} {point.dist.version}"
+        for point in entry_points(group=GROUP)
+        if point.dist is not None and (not only or point.name in only)
+    }
+    told = ", ".join(sorted(found))
+    if len(told) > _RELEASE:  # what is cut off still tells releases apart
+        digest = hashlib.blake2b(told.encode(), digest_size=4).hexdigest()
+        told = f"{told[: _RELEASE - 9]}…{digest}"
+    return told or None
 
 
 def living_pids() -> list[int]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from inboxd.engine.parts import Parts
 from inboxd.engine.wakeup import WakeUp
+from inboxd.maintenance.bulk_actions import work_off_actions
 from inboxd.maintenance.census import Census
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.maintenance.dedup import DedupPurger, report_duplicates
@@ -24,6 +25,7 @@ from inboxd.maintenance.expiry import (
 )
 from inboxd.maintenance.intakes import Intakes
 from inboxd.maintenance.leader import Leadership
+from inboxd.maintenance.notices import NoticeTask, close_notices
 from inboxd.maintenance.partitions.creation import make_partitions
 from inboxd.maintenance.partitions.indexing import make_indexes
 from inboxd.maintenance.partitions.retention import Retention
@@ -49,6 +51,8 @@ from inboxd.store.wakeups import HotTable
 _LOOKS_PER_LEASE = 6
 # Seconds between looks for what waits for a declaration: its topics stand still meanwhile.
 _INTAKE = 0.5
+# Seconds between looks for bulk actions that are due.
+_ACTIONS = 1.0
 # Seconds between looks for receipts that need be held no more.
 _HELD = 1.0
 # Seconds, at most, between two writings of what was counted.
@@ -102,6 +106,7 @@ def maintenance_tasks(
         task("folds", _FOLD_SWEEP, parts.folder.sweep),
         task("intakes", _INTAKE, intakes.take),
         task("schedules", 1.0, partial(send_schedules, context, parts.me.schedules)),
+        task("actions", _ACTIONS, partial(work_off_actions, context)),
         task("statistics", min(interval, _COUNTS), partial(write_statistics, context)),
         task("gauges", sampling / 2, SampleReader(context).show),
     )
@@ -169,6 +174,9 @@ def _of_the_leader(
     sampling = settings.maintenance.sampling
     sampler = Sampler(context, settings.database, sampling, queues)
     yield task("samples", sampling.total_seconds(), sampler.sample, sparing=True)
+    topic = settings.notices.topic
+    tell = NoticeTask(context, settings, topic).tell if topic else partial(close_notices, context)
+    yield task("notices", sampling.total_seconds(), tell)
     purger = Purger(context, settings.history, sampling)
     yield task("purge", interval, purger.purge)
     yield task("duplicates", min(interval, _COUNTS), partial(report_duplicates, context))

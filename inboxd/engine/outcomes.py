@@ -66,9 +66,11 @@ def site_of(row: ClaimedRow, handler: Handler | None) -> Site:
 def error_entry(failure: Failure, attempt: int, me: WorkerIdentity) -> str:
     """The entry for the row's `errors`; its time is the database's, added when it is written.
 
-    process: host and pid, since the worker's own row goes.
+    process: host and pid, since the worker's own row goes. release: the plugins that it ran.
     """
     entry: dict[str, Any] = {"attempt": attempt, "worker": str(me.id), "process": me.process}
+    if me.release:
+        entry["release"] = me.release
     entry["error"] = failure.error
     if failure.path:
         entry["path"] = failure.path

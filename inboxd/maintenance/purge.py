@@ -52,6 +52,7 @@ class Purger:
         await self._remove("sampled_lanes", history.samples)
         await self._go_on("samples", self._thin_samples)
         await self._remove("audit", history.audit)
+        await self._remove("actions", history.audit)
         if history.events is not None and history.commands is not None:
             await self._remove("replays", max(history.events, history.commands))
         if history.commands is not None:

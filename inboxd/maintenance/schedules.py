@@ -16,14 +16,17 @@ from inboxd.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 
-async def send_schedules(context: MaintenanceContext, names: Sequence[str]) -> None:
-    """Send what is due of the schedules of these names, each in a transaction of its own."""
-    left = list(names)
-    while left and (sent := await schedules.send_due(context.pool, context.sql, left)):
+async def send_schedules(context: MaintenanceContext, declared: Sequence[str]) -> None:
+    """Send what is due of the schedules of these names, and of those that operators added.
+
+    Each in a transaction of its own, and once.
+    """
+    had: list[str] = []
+    while sent := await schedules.send_due(context.pool, context.sql, declared, had):
         _report(sent)
         count = context.metrics.schedule_runs.labels(sent.name, _outcome(sent))
         count.inc(max(1, len(sent.times)))
-        left.remove(sent.name)
+        had.append(sent.name)
 
 
 def _outcome(sent: schedules.SentSchedule) -> str:

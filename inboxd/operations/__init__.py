@@ -1,21 +1,34 @@
 """What an operator may do: a module for each subject, shared by the command line and the screens.
 
-`rows` acts on rows that are named, `bulk` on all that match, `batches` on batches and workflows,
-`controls` on types, topics, queues and schedules, `breakers` on breakers, `endpoints` on those who
-get webhooks, `messages` on streams of brokers; `erase` erases what is known of somebody;
-`uninstall` takes inboxd out of a database.
-`overview`, `figures`, `charts`, `totals`, `finding`, `details`, `enqueued`, `failures`, `story` and
-`audit` are read; `labels` says what ids are called; `names` judges names that an operator gives.
+`rows` acts on rows that are named, `bulk` on all that match; `bulk_orders` has workers do that,
+`bulk_runs` is how they do it, `order_controls` holds and ends it; `batches` on batches and
+workflows, `controls` on types, topics, queues and schedules, `breakers` on breakers, `endpoints`
+on those who get webhooks, `messages` on streams of brokers; `erase` erases what is known of
+somebody; `uninstall` takes inboxd out of a database.
+`overview`, `figures`, `charts`, `totals`, `finding`, `details`, `waiting`, `batch_details`,
+`failures`, `story`, `audit` and `markers` are read; `labels` says what ids are called; `names`
+judges names that an operator gives, `ability` whether a role may do what not every operator may.
 
 Promises: an action on rows that are named is done to all of them or to none, one on all that match
 page by page; it is a legal transition, judged while the rows are locked and refused by SQL as well
 (promise 8); it is audited in the transaction that does it; workers are woken when that commits.
 """
 
-from inboxd.operations.audit import actions, all_actions, sent_again, viewed
+from inboxd.operations.audit import actions, all_actions, sent_again
+from inboxd.operations.batch_details import batch_details, batch_rows
 from inboxd.operations.batches import BatchEnded, cancel_batch, check_kind, close_batch, resumable
 from inboxd.operations.breakers import force_breaker, one_breaker
 from inboxd.operations.bulk import ActionPreview, Selection, Terms, act_on_all, preview
+from inboxd.operations.bulk_orders import (
+    OrderTerms,
+    Verb,
+    one_order,
+    order,
+    orders,
+    preview_all,
+    told_order,
+)
+from inboxd.operations.consequences import Consequences, OthersTouched
 from inboxd.operations.controls import flush, pause, resume, unsubscribe
 from inboxd.operations.details import details
 from inboxd.operations.endpoints import (
@@ -31,87 +44,111 @@ from inboxd.operations.endpoints import (
     rotate_endpoint,
     send_to_endpoint,
 )
-from inboxd.operations.enqueued import Enqueued, enqueued_by
 from inboxd.operations.failures import Group, failures
 from inboxd.operations.filters import containing, names_of, read_filter
 from inboxd.operations.finding import Found, find, search
-from inboxd.operations.labels import Tenants, declared_labels, label_rows, type_labels
+from inboxd.operations.held_rows import Done, ExpectedRows, RowId
+from inboxd.operations.labels import Tenants, label_rows, type_labels
 from inboxd.operations.messages import reset_stream
 from inboxd.operations.names import Named, check_declared, check_known, remarks, unknown
+from inboxd.operations.order_controls import (
+    abort_order,
+    check_control,
+    pause_order,
+    resume_order,
+)
 from inboxd.operations.rows import (
     Action,
-    Done,
-    RowId,
+    Move,
     act,
+    movable,
     prioritize,
+    replay_with,
     reschedule,
     told,
 )
 from inboxd.operations.story import Story, created_by, replays_of, trace, waits_of
+from inboxd.operations.waiting import why
 
 __all__ = [
     "Action",
     "ActionPreview",
     "BatchEnded",
+    "Consequences",
     "Done",
-    "Enqueued",
+    "ExpectedRows",
     "Found",
     "Group",
+    "Move",
     "Named",
+    "OrderTerms",
+    "OthersTouched",
     "RowId",
     "Selection",
     "Story",
     "Tenants",
     "Terms",
+    "Verb",
+    "abort_order",
     "act",
     "act_on_all",
     "actions",
     "add_endpoint",
     "all_actions",
+    "batch_details",
+    "batch_rows",
     "cancel_batch",
     "change_endpoint",
+    "check_control",
     "check_declared",
     "check_kind",
     "check_known",
     "close_batch",
     "containing",
     "created_by",
-    "declared_labels",
     "deliveries",
     "details",
     "disable_endpoint",
     "enable_endpoint",
-    "enqueued_by",
     "failed_of",
     "failures",
     "find",
     "flush",
     "force_breaker",
     "label_rows",
+    "movable",
     "names_of",
     "one_breaker",
     "one_endpoint",
+    "one_order",
+    "order",
+    "orders",
     "pause",
+    "pause_order",
     "preview",
+    "preview_all",
     "prioritize",
     "read_filter",
     "remarks",
     "remove_endpoint",
+    "replay_with",
     "replays_of",
     "reschedule",
     "resend_deliveries",
     "reset_stream",
     "resumable",
     "resume",
+    "resume_order",
     "rotate_endpoint",
     "search",
     "send_to_endpoint",
     "sent_again",
     "told",
+    "told_order",
     "trace",
     "type_labels",
     "unknown",
     "unsubscribe",
-    "viewed",
     "waits_of",
+    "why",
 ]

@@ -21,17 +21,28 @@ _ACTIONS: dict[Mode, audit.Audited] = {
 
 
 async def force_breaker(
-    session: Session, name: str, mode: Mode, *, actor: str, reason: str | None = None
+    session: Session,
+    name: str,
+    mode: Mode,
+    *,
+    actor: str,
+    reason: str | None = None,
+    seen: str | None = None,
 ) -> BreakerRow:
     """Force a breaker, or leave it to its calls again ("auto"); what it is then.
 
-    One that was forced open is tried by probes before it closes. Raises UnknownName, and Conflict
-    for one that is in that mode already.
+    One that was forced open is tried by probes before it closes. seen: the mode in which somebody
+    saw it; None: any. Raises UnknownName, and Conflict for one that is in that mode already, or in
+    another than was seen.
     """
     async with session.connection.transaction():
-        if not await store.force(session, name, mode, actor, reason):
+        if not await store.force(session, name, mode, actor, reason, seen):
             row = await one_breaker(session, name)
-            raise Conflict(f"the breaker {name!r} is {row['mode'].replace('_', ' ')} already")
+            is_now = f"the breaker {name!r} is {row['mode'].replace('_', ' ')}"
+            if row["mode"] == mode:
+                raise Conflict(f"{is_now} already")
+            by = f", by {row['actor']}" if row["actor"] else ""
+            raise Conflict(f"{is_now} meanwhile{by}; nothing was changed: look again why")
         await audit.record(session, actor, _ACTIONS[mode], f"breaker {name}", reason, 1)
         return await one_breaker(session, name)
 

@@ -17,8 +17,11 @@ from uuid import UUID
 import anyio
 
 from inboxd.errors import NotFound, UsageError
+from inboxd.operations.consequences import Consequences, consequences_of
 from inboxd.operations.failures import whole_name
-from inboxd.operations.rows import DEEDS, Action, RowId, hold
+from inboxd.operations.held_rows import ExpectedRows, RowId, hold, seen_as
+from inboxd.operations.rows import DEEDS, Action
+from inboxd.settings import Settings
 from inboxd.store import operations as store
 from inboxd.store import wakeups
 from inboxd.store.session import Session
@@ -55,6 +58,7 @@ class Selection:
 
     lane: topic or queue. error: a part of the newest error. group: the fingerprint of a failure
     group, or its beginning. batch: its number or uuid; what is in batches within it matches too.
+    tenants: whoever selects acts on rows of these alone.
     """
 
     type: str | None = None
@@ -64,19 +68,39 @@ class Selection:
     error: str | None = None
     group: str | None = None
     batch: int | UUID | None = None
+    tenants: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         """As the audit has it."""
         given = ((each.name, getattr(self, each.name)) for each in fields(self))
-        return " ".join(f"{name}={value}" for name, value in given if value is not None)
+        return " ".join(
+            f"{name}={','.join(value) if isinstance(value, tuple) else value}"
+            for name, value in given
+            if value is not None
+        )
+
+    @property
+    def of_tenants(self) -> tuple[str, ...] | None:
+        """The tenants whose rows are meant; None: any."""
+        if self.tenant is None:
+            return self.tenants
+        return (self.tenant,) if self.tenants is None or self.tenant in self.tenants else ()
 
 
 @dataclass(frozen=True, slots=True)
 class ActionPreview:
-    """What an action would be done to: how many rows, and the first of them."""
+    """What an action would be done to: how many rows, and the first of them.
+
+    Of rows that are named also what follows from it, where that was asked, and as what they were
+    seen. whole: so many; else at least. last: the largest id that was looked at, of all rows.
+    """
 
     count: int
     sample: tuple[dict[str, Any], ...]
+    follows: Consequences | None = None
+    seen: str | None = None
+    whole: bool = True
+    last: int = 0
 
 
 async def preview(
@@ -86,23 +110,32 @@ async def preview(
     wanted: Sequence[RowId] | Selection,
     *,
     rows: int = 10,
+    expected: ExpectedRows | None = None,
+    settings: Settings | None = None,
 ) -> ActionPreview:
     """What the action would be done to now: to rows that are named, or to all that match.
 
+    settings: tell what follows from it for others, as far as these know.
     Raises NotFound and Conflict as the action does; NotFound for a batch or a group that is not
     there, UsageError for the start of several groups. What only the action itself finds out, such
     as a unique key that is taken, is not seen.
     """
     if isinstance(wanted, Selection):
-        match = await _match(session, table, action, await _in_full(session, wanted))
+        match = await match_of(
+            session, table, DEEDS[action].allowed, await in_full(session, wanted)
+        )
         count, last = await store.count(session, table, match)
         ids = await store.matching(session, table, match, 0, last, rows)
-    else:
-        async with session.connection.transaction():
-            ids = await hold(session, table, wanted, DEEDS[action])
-        count = len(ids)
+        sample = await store.sample(session, table, ids)
+        return ActionPreview(count, tuple(map(dict, sample)))
+    async with session.connection.transaction():
+        held = await hold(session, table, wanted, DEEDS[action], expected or ExpectedRows())
+    ids = [row["id"] for row in held]
     sample = await store.sample(session, table, ids[:rows])
-    return ActionPreview(count, tuple(map(dict, sample)))
+    follows = None
+    if settings is not None:
+        follows = await consequences_of(session, settings, table, held)
+    return ActionPreview(len(ids), tuple(map(dict, sample)), follows, seen_as(held))
 
 
 async def act_on_all(
@@ -112,8 +145,8 @@ async def act_on_all(
 
     What cannot be replayed, since its unique key is held or its batch was cancelled, is left.
     """
-    wanted = await _in_full(session, wanted)
-    match = await _match(session, table, action, wanted)
+    wanted = await in_full(session, wanted)
+    match = await match_of(session, table, DEEDS[action].allowed, wanted)
     do, target = DEEDS[action].do, f"{table} {wanted}".rstrip()
     entry, total = None, 0
     async for page in _pages(session, table, match, terms.rate):
@@ -135,7 +168,7 @@ async def act_on_all(
     return total
 
 
-async def _in_full(session: Session, wanted: Selection) -> Selection:
+async def in_full(session: Session, wanted: Selection) -> Selection:
     """The selection with its group's whole name, as the audit shall have it."""
     if wanted.group is None:
         return wanted
@@ -155,9 +188,10 @@ async def _pages(
         above = ids[-1]
 
 
-async def _match(
-    session: Session, table: HotTable, action: Action, wanted: Selection
+async def match_of(
+    session: Session, table: HotTable, statuses: Sequence[str], wanted: Selection
 ) -> store.Match:
+    """What is looked for in the database. Raises as `preview` does."""
     batches = None
     if wanted.batch is not None:
         if table == "events":
@@ -165,11 +199,13 @@ async def _match(
         batches = await store.batches_within(session, wanted.batch)
         if not batches:
             raise NotFound(f"there is no batch {wanted.batch}; nothing was changed")
+    if wanted.error is not None:
+        session.refuse_withheld("error texts")
     return store.Match(
-        DEEDS[action].allowed,
+        statuses,
         wanted.type,
         wanted.lane,
-        wanted.tenant,
+        wanted.of_tenants,
         wanted.since,
         wanted.error,
         wanted.group,

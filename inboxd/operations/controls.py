@@ -12,7 +12,8 @@ and as many that are lined up: of a type, those among them are counted. A chunk 
 moment is not flushed. Events that were written for a topic before its subscription ended stay.
 """
 
-from typing import get_args
+from datetime import datetime
+from typing import Literal, get_args
 
 from inboxd.errors import Conflict, NotFound, UnknownName, UsageError
 from inboxd.model import checks
@@ -65,16 +66,29 @@ async def pause(
 
 
 async def resume(
-    session: Session, kind: Kind, name: str, *, actor: str, reason: str | None = None
+    session: Session,
+    kind: Kind,
+    name: str,
+    *,
+    actor: str,
+    reason: str | None = None,
+    seen: datetime | Literal["any"] | None = "any",
 ) -> int:
     """Let workers take it up again; returns how many rows wait there.
 
     Of a webhook source, what is held is released before it returns, unless the settings of a
-    receiver pause it too. Raises Conflict when it is not paused.
+    receiver pause it too. seen: since when it was paused, as somebody saw it. Raises Conflict when
+    it is not paused, or was resumed and paused again meanwhile.
     """
     _check(kind, name)
     async with session.connection.transaction():
-        was_paused = await store.resume(session, kind, name) is not None
+        since = await store.resume(session, kind, name)
+        was_paused = since is not None
+        if was_paused and seen not in ("any", since):
+            raise Conflict(
+                f"{kind} {name!r} was resumed meanwhile and paused again; nothing was changed: "
+                "look again why"
+            )
         held = await _held(session, name) if kind == "source" else None
         if not was_paused and (held is None or held["paused"]):
             raise Conflict(await _why_not_paused(session, kind, name, held))

@@ -15,6 +15,7 @@ from inboxd.errors import NotFound
 from inboxd.model.lifecycle import Status
 from inboxd.operations.labels import LabelsOf, Tenants, links_of, type_labels
 from inboxd.operations.story import created_by, replays_of, waits_of
+from inboxd.operations.waiting import why_of
 from inboxd.registry.retry_rules import default_rule, rules_in
 from inboxd.settings import Settings
 from inboxd.store import breakers, listing, receipts, suspects
@@ -23,6 +24,8 @@ from inboxd.store.wakeups import HotTable
 
 _OF_SUSPECTS = ("suspect_group", "lone_crashes", "alone_fence")
 _DIED = "WorkerDied"
+# What is null for a role that may not read contents, though there may be some.
+_WITHHELD = ("errors", "progress")
 # What is told of a receipt.
 _RECEIPT = (
     *("receipt_id", "received_at", "source", "outcome", "address", "key_id"),
@@ -44,12 +47,14 @@ async def details(
     """One row as JSON values, with what is known beside it. Raises NotFound.
 
     tenants: their names, of a process that looks more than once. payload: with payload, headers and
-    result. raw: with the webhook that an event came in.
+    result. raw: with the webhook that an event came in. withheld: what the session's role may not
+    read; DatabaseError where that was asked for.
     """
+    if payload:
+        session.refuse_withheld("payloads, headers and results")
     row = await listing.one(session, table, id, payload=payload)
     if row is None:
-        one = table.removesuffix("s")
-        raise NotFound(f"there is no {one} {id}: look the id up with `inboxd {table} list`")
+        raise _missing(table, id)
     kind = table.removesuffix("s")
     rules = await listing.rules(session, kind, row["type"])
     if kind == "event":
@@ -65,8 +70,8 @@ async def details(
         for each in created
     ]
     row["replays"] = await replays_of(session, kind, row["id"])
-    waits = row["status"] == Status.WAITING
-    row["waits_for"] = await waits_of(session, uuid) if waits else []
+    row["why"] = await why_of(session, settings, table, row)
+    row["waits_for"] = await waits_of(session, uuid) if row.get("needs") else []
     row["suspect"] = await _suspicion(session, row)
     uses = [f"{kind} {row['type']}"] + ([f"queue {row['queue']}"] if kind == "command" else [])
     needed = await breakers.listed(session, uses=uses)
@@ -77,7 +82,13 @@ async def details(
     )
     await _name_tenant(session, row, tenants or Tenants(settings.tenants))
     row["links"] = links_of(settings.links, row)
+    row["withheld"] = list(_WITHHELD) if "content" in session.withheld else []
     return row
+
+
+def _missing(table: HotTable, id: int | UUID) -> NotFound:
+    one = table.removesuffix("s")
+    return NotFound(f"there is no {one} {id}: look the id up with `inboxd {table} list`")
 
 
 async def _name_tenant(session: Session, row: dict[str, Any], tenants: Tenants) -> None:

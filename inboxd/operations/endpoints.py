@@ -24,7 +24,8 @@ from inboxd.model.endpoints import (
 from inboxd.model.spelling import did_you_mean
 from inboxd.operations.bulk import Selection
 from inboxd.operations.finding import Found, find, search
-from inboxd.operations.rows import Done, RowId, act, listed
+from inboxd.operations.held_rows import Done, RowId, listed
+from inboxd.operations.rows import act
 from inboxd.store import endpoints as store
 from inboxd.store import operations as rows
 from inboxd.store import wakeups
@@ -120,26 +121,47 @@ async def remove_endpoint(
 
 
 async def enable_endpoint(
-    session: Session, name: str, *, actor: str, reason: str | None = None
+    session: Session,
+    name: str,
+    *,
+    actor: str,
+    reason: str | None = None,
+    seen: datetime | None = None,
 ) -> EndpointRow:
-    """Enable one: what waits is delivered. Raises UnknownName, and Conflict if it is enabled."""
+    """Enable one: what waits is delivered. seen: when it was changed last, as somebody saw it.
+
+    Raises UnknownName, and Conflict if it is enabled, or was changed meanwhile.
+    """
     async with session.connection.transaction():
         row = await one_endpoint(session, name)
         if row["undeclared_at"] is not None:
             _refuse_settings(row, "no worker has it any more: put it back there")
-        if not await store.enable(session, name):
+        if not await store.enable(session, name, seen):
+            if not (await one_endpoint(session, name))["enabled"]:
+                raise _changed_meanwhile(name)
             raise Conflict(f"the endpoint {name!r} is enabled already")
         await rows.record(session, actor, "enable", f"endpoint {name}", reason, 1)
         return await one_endpoint(session, name)
 
 
 async def disable_endpoint(
-    session: Session, name: str, *, actor: str, reason: str | None = None
+    session: Session,
+    name: str,
+    *,
+    actor: str,
+    reason: str | None = None,
+    seen: datetime | None = None,
 ) -> EndpointRow:
-    """Disable one: nothing is written for it. Raises UnknownName, Conflict if it is disabled."""
+    """Disable one: nothing is written for it. seen: when it was changed last, as somebody saw it.
+
+    Raises UnknownName, and Conflict if it is disabled, or was changed meanwhile.
+    """
     async with session.connection.transaction():
-        row = await one_endpoint(session, name)
-        if not await store.disable(session, name, reason or f"disabled by {actor}"):
+        await one_endpoint(session, name)
+        if not await store.disable(session, name, reason or f"disabled by {actor}", seen):
+            row = await one_endpoint(session, name)
+            if row["enabled"]:
+                raise _changed_meanwhile(name)
             raise Conflict(f"the endpoint {name!r} is disabled already: {row['disabled_reason']}")
         await rows.record(session, actor, "disable", f"endpoint {name}", reason, 1)
         return await one_endpoint(session, name)
@@ -256,6 +278,12 @@ def _check(url: str | None, types: Sequence[str]) -> None:
         refuse("the URL", url_problem(url))
     for each in types:
         refuse(f"the type {each!r:.60}", type_problem(each))
+
+
+def _changed_meanwhile(name: str) -> Conflict:
+    return Conflict(
+        f"the endpoint {name!r} was changed meanwhile; nothing was done: look again how it is"
+    )
 
 
 def _refuse_settings(row: EndpointRow, remedy: str) -> None:

@@ -24,6 +24,7 @@ import orjson
 
 from inboxd.errors import Conflict, DatabaseError, UsageError
 from inboxd.model.lifecycle import Status
+from inboxd.operations.ability import lacking_rights
 from inboxd.operations.bulk import Terms
 from inboxd.store import census, wakeups
 from inboxd.store import erase as store
@@ -100,7 +101,7 @@ async def erase(
     by another run, once it has ended. Raises Conflict when rows wait or run and it is not given,
     DatabaseError when a privilege is missing; then nothing is changed.
     """
-    if lacking := await store.lacking(session):
+    if lacking := await lacking_rights(session, "erase"):
         raise DatabaseError(
             f"this role may not erase: {', '.join(lacking)} missing; run it as the schema's owner, "
             "which workers are not meant to be"

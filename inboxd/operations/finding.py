@@ -101,7 +101,12 @@ async def find(
 
     One request: it may look at fewer rows than it was told, if more would take too many blocks.
     read: what is told of the rows.
+    Raises DatabaseError if its role may not read what a filter looks at.
     """
+    if wanted.error is not None or wanted.by == "failed":
+        session.refuse_withheld("error texts")
+    if wanted.payload:
+        session.refuse_withheld("payloads")
     index = next((each for each in _INDEXES if wanted.names(each)), None)
     async with finding.snapshot(session, table, index) as view:
         request = ListRequest(session, view, table, wanted, limit, look, read)

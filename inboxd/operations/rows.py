@@ -14,56 +14,30 @@ front is found by the next sweep, not by the next page.
 *See:* `cli/actions.py`, before it; `store/operations.py`, after it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Literal, TypeVar
-from uuid import UUID
+from typing import Literal
 
-from inboxd.errors import Conflict, NotFound, UsageError
+from inboxd.errors import Conflict, UsageError
 from inboxd.model import checks
 from inboxd.model.lifecycle import Status
+from inboxd.operations.held_rows import (
+    ANY,
+    Deed,
+    Do,
+    Done,
+    ExpectedRows,
+    RowId,
+    hold,
+    listed,
+    one,
+    seen_as,
+)
 from inboxd.store import operations as store
 from inboxd.store import wakeups
-from inboxd.store.connections import Row
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
-
-RowId = int | UUID
-T = TypeVar("T", int, UUID)
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The rows that an action was done to.
-
-    requested: commands that run; their workers were asked to end them. new_ids: the rows that run
-    again for `ids`, in the same order; each is a row's own number where it runs in place.
-    """
-
-    ids: tuple[int, ...]
-    requested: tuple[int, ...] = ()
-    new_ids: tuple[int, ...] = ()
-
-    def __len__(self) -> int:
-        """How many rows."""
-        return len(self.ids) + len(self.requested)
-
-
-# Does it to locked rows of the right status, for an actor and a reason.
-Do = Callable[[Session, HotTable, Sequence[int], str, str | None], Awaitable[Done]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Deed:
-    """An action: its word in the audit, its participle, the statuses that allow it."""
-
-    word: store.Audited
-    done: str
-    allowed: tuple[Status, ...]
-    do: Do
-    to: str | None = None  # what a row is changed to, for the audit
 
 
 async def _replay(
@@ -101,10 +75,11 @@ async def _prioritize(
 
 
 Action = Literal["replay", "dismiss", "cancel"]
-DEEDS: dict[Action, _Deed] = {
-    "replay": _Deed("replay", "replayed", (Status.FAILED,), _replay),
-    "dismiss": _Deed("dismiss", "dismissed", (Status.FAILED,), _dismiss),
-    "cancel": _Deed(
+Move = Literal["reschedule", "prioritize"]
+DEEDS: dict[Action, Deed] = {
+    "replay": Deed("replay", "replayed", (Status.FAILED,), _replay),
+    "dismiss": Deed("dismiss", "dismissed", (Status.FAILED,), _dismiss),
+    "cancel": Deed(
         "cancel", "cancelled", (Status.PENDING, Status.WAITING, Status.RUNNING), _cancel
     ),
 }
@@ -119,6 +94,7 @@ async def act(
     *,
     actor: str,
     reason: str | None = None,
+    expected: ExpectedRows = ANY,
 ) -> Done:
     """Replay, dismiss or cancel rows: all or none.
 
@@ -127,7 +103,34 @@ async def act(
     mixed. Raises NotFound, or Conflict when a row's status does not allow the action, or a replay
     meets a unique key that is held or a batch that was cancelled; then nothing is changed.
     """
-    return await _act(session, table, DEEDS[action], ids, actor, reason)
+    return await _act(session, table, DEEDS[action], ids, actor, reason, expected)
+
+
+async def replay_with(
+    session: Session,
+    id: RowId,
+    payload: str,
+    *,
+    actor: str,
+    reason: str | None = None,
+    expected: ExpectedRows = ANY,
+) -> Done:
+    """Replay a command with another payload, JSON text, as a new row; the old one keeps its own.
+
+    Raises as `act`; UsageError for what is no JSON; Conflict for one with an ordering key, which
+    runs again in its place. Events are facts: theirs does not change.
+    """
+
+    async def do(
+        session: Session, table: HotTable, ids: Sequence[int], actor: str, reason: str | None
+    ) -> Done:
+        done = await _replay(session, table, ids, actor, reason)
+        for new in done.new_ids:
+            await store.replace_payload(session, new, payload)
+        return done
+
+    deed = Deed("replay", "replayed", (Status.FAILED,), do, "another payload", ordered=False)
+    return await _act(session, "commands", deed, [id], actor, reason, expected)
 
 
 async def reschedule(
@@ -138,6 +141,7 @@ async def reschedule(
     *,
     actor: str,
     reason: str | None = None,
+    expected: ExpectedRows = ANY,
 ) -> Done:
     """Let rows run at another time, at once if it has passed: all or none.
 
@@ -145,9 +149,8 @@ async def reschedule(
     Conflict when one of the rows runs, has ended, or waits in a chunk; then nothing is changed.
     """
     checks.refuse(f"the time {run_at}", checks.time(run_at))
-    to, do = f"{run_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", partial(_reschedule, run_at)
-    deed = _Deed("reschedule", "rescheduled", _MOVABLE, do, to)
-    return await _act(session, table, deed, ids, actor, reason)
+    deed = deed_for("reschedule", run_at)
+    return await _act(session, table, deed, ids, actor, reason, expected)
 
 
 async def prioritize(
@@ -157,90 +160,79 @@ async def prioritize(
     *,
     actor: str,
     reason: str | None = None,
+    expected: ExpectedRows = ANY,
 ) -> Done:
     """Give commands another priority, the smallest runs first: all or none.
 
     As `reschedule`; raises UsageError for a priority of more than 16 bits.
     """
     checks.refuse(f"priority {priority}", checks.small(priority))
-    do = partial(_prioritize, priority)
-    deed = _Deed("prioritize", "given another priority", _MOVABLE, do, str(priority))
-    return await _act(session, "commands", deed, ids, actor, reason)
+    deed = deed_for("prioritize", priority)
+    return await _act(session, "commands", deed, ids, actor, reason, expected)
+
+
+def deed_for(verb: Action | Move, to: datetime | int | None = None) -> Deed:
+    """The action of that name; to: the time or the priority that rows are given."""
+    if verb == "reschedule":
+        assert isinstance(to, datetime)  # noqa: S101 - the table and who orders see to it
+        told = f"{to.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return _moving(verb, partial(_reschedule, to), told)
+    if verb == "prioritize":
+        assert isinstance(to, int)  # noqa: S101 - the same
+        return _moving(verb, partial(_prioritize, to), str(to))
+    return DEEDS[verb]
+
+
+def _moving(move: Move, do: Do, to: str) -> Deed:
+    done = "rescheduled" if move == "reschedule" else "given another priority"
+    return Deed(move, done, _MOVABLE, do, to)
+
+
+async def movable(
+    session: Session,
+    table: HotTable,
+    move: Move,
+    ids: Sequence[RowId],
+    expected: ExpectedRows = ANY,
+) -> str:
+    """As what the rows are seen that would be moved. Raises as the move does; changes nothing."""
+    deed = _moving(move, _dismiss, "")
+    async with session.connection.transaction():
+        return seen_as(await hold(session, table, ids, deed, expected))
 
 
 async def _act(
     session: Session,
     table: HotTable,
-    deed: _Deed,
+    deed: Deed,
     ids: Sequence[RowId],
     actor: str,
     reason: str | None,
+    expected: ExpectedRows,
 ) -> Done:
     async with session.connection.transaction():
-        held = await hold(session, table, ids, deed)
+        rows = await hold(session, table, ids, deed, expected)
+        held = [row["id"] for row in rows]
         done = await deed.do(session, table, held, actor, reason)
         if left := sorted(set(held) - {*done.ids, *done.requested}):
-            raise Conflict(
-                f"{one(table)} {listed(left)}: its batch was cancelled, or another unsettled "
-                "command holds its unique key; nothing was changed: send it anew, or wait until "
-                "the other one has ended"
-            )
+            raise Conflict(f"{one(table)} {listed(left)}: {_why_left(expected)}")
         target = f"{table} {', '.join(map(str, held))}"
         await store.record(session, actor, deed.word, target, reason, len(held), to=deed.to)
         await wakeups.notify(session.connection, session.sql, table)
     return done
 
 
-async def hold(session: Session, table: HotTable, ids: Sequence[RowId], deed: _Deed) -> list[int]:
-    """Lock the rows until the transaction ends; returns their numbers.
-
-    Raises NotFound, naming the ids that no row has, or Conflict, naming the rows that do not allow
-    the action.
-    """
-    numbers = [id for id in ids if isinstance(id, int)]
-    uuids = [id for id in ids if isinstance(id, UUID)]
-    rows = await store.lock(session, table, numbers, uuids)
-    numbers, uuids = _without(rows, numbers), _without(rows, uuids)
-    if numbers or uuids:
-        # Looked for afterwards: a row that was just settled is found in history.
-        rows += await store.settled(session, table, numbers, uuids)
-    if unknown := [*_without(rows, numbers), *_without(rows, uuids)]:
-        raise NotFound(
-            f"there is no {one(table)} {listed(unknown)}; nothing was changed: "
-            f"look the id up with `inboxd {table} list`"
+def _why_left(expected: ExpectedRows) -> str:
+    """Why rows that may be acted on were left; it tells of others only who may see all."""
+    if expected.tenants is not None:
+        return (
+            "cannot be replayed as things are; nothing was changed: somebody who may see all "
+            "tenants can tell why"
         )
-    wrong = [_how(row) for row in rows if not row["hot"] or row["status"] not in deed.allowed]
-    if wrong:
-        raise Conflict(
-            f"{one(table)} {listed(wrong)}: only {' or '.join(deed.allowed)} can be {deed.done}; "
-            "nothing was changed"
-        )
-    if table == "events" and deed.word == "reschedule":
-        _refuse_in_chunks(rows)
-    return [row["id"] for row in rows]
-
-
-def _without(rows: Sequence[Row], ids: Sequence[T]) -> list[T]:
-    found = {key for row in rows for key in (row["id"], row["uuid"])}
-    return [id for id in ids if id not in found]
-
-
-def _how(row: Row) -> str:
-    if row["status"] == Status.FAILED and not row["hot"]:
-        return f"{row['id']} was replayed as another row"
-    return f"{row['id']} is {row['status']}"
-
-
-def _refuse_in_chunks(rows: Sequence[Row]) -> None:
-    """Raise Conflict when an event waits in a chunk: that has a time, its events have none."""
-    found = [row for row in rows if row["mode"] == "batch" and row["status"] == Status.WAITING]
-    if found:
-        where, topic = [f"{row['id']} of {row['topic']}" for row in found], found[0]["topic"]
-        raise Conflict(
-            f"event {listed(where)}: waits in a chunk of a batch topic, which is run when the "
-            "topic's rule says, not at the times of its events; nothing was changed: `inboxd "
-            f"topics flush {topic}` runs its chunks now, `inboxd pause topic {topic}` holds them"
-        )
+    return (
+        "its batch was cancelled, or another unsettled command holds its unique key; nothing was "
+        "changed: send it anew, or wait until the other one has ended"
+    )
 
 
 def told(action: Action, done: Done) -> dict[str, object]:
@@ -250,17 +242,3 @@ def told(action: Action, done: Done) -> dict[str, object]:
         return {"replayed": [{"old_id": old, "new_id": new} for old, new in pairs]}
     found: dict[str, object] = {DEEDS[action].done: done.ids}
     return {**found, "requested": done.requested} if action == "cancel" else found
-
-
-def one(table: HotTable) -> str:
-    """What a single row of the table is called."""
-    return table.removesuffix("s")
-
-
-_SHOWN = 10
-
-
-def listed(items: Sequence[object]) -> str:
-    """The first of them, and how many more there are."""
-    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
-    return ", ".join(map(str, items[:_SHOWN])) + more

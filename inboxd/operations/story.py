@@ -6,7 +6,7 @@ Known limit: the tree is read level by level, not in one snapshot; what moves me
 where it was met first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,6 +16,8 @@ import orjson
 
 from inboxd.errors import Conflict, NotFound
 from inboxd.model.story import RECEIPT, Key, Member, Sketch, StoryNode
+from inboxd.model.story_drawing import as_json
+from inboxd.model.story_times import RowTimes, Waterfall, times_of, waterfall
 from inboxd.store import receipts
 from inboxd.store import story as store
 from inboxd.store.connections import Row
@@ -34,11 +36,25 @@ _COLUMNS = {each.name for each in fields(Member)} - {"seconds", "counts"}
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The tree that a row is in. earlier: it goes on above the top, further than was looked."""
+    """The tree that a row is in. earlier: it goes on above the top, further than was looked.
+
+    times: of each row; now: when they were read, by the database's clock.
+    """
 
     asked: Key
     top: StoryNode
+    times: Mapping[Key, RowTimes]
+    now: datetime
     earlier: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """As JSON has it: the rows in a list, each after its parent."""
+        rows = as_json(self.top, self.times)
+        return {"asked": self.asked, "earlier": self.earlier, "rows": rows}
+
+    def waterfall(self, *, to_now: bool = True) -> Waterfall:
+        """Its rows over one time."""
+        return waterfall(self.top, self.times, self.now, to_now=to_now)
 
 
 async def trace(
@@ -49,20 +65,38 @@ async def trace(
     rows: most rows in the tree; each: most children of one row. Raises NotFound; Conflict, when
     rows of several kinds have the number and `kind` does not say which is meant.
     """
-    asked = await _find(session, id, kind)
-    way = [asked]
-    if asked.kind != RECEIPT:
-        way = _straight(await store.up(session, asked.kind, asked.id, _LEVELS))
-        way += await _receipt_of(session, way[-1])
-    top = way[-1]
+    way = await _way(session, id, kind)
+    asked, top = way[0], way[-1]
     sketch = Sketch(top)
     # The way first: what is on it is in the tree whatever else is left out.
     for parent, child in zip(way[:0:-1], way[-2::-1], strict=True):
         sketch.add(parent.key, [child])
     await _grow(session, sketch, [member.key for member in reversed(way)], rows, each)
-    await _note(session, sketch)
+    replays = await store.replays(session, list(sketch.members), _REPLAYS)
+    await _note(session, sketch, replays)
+    times, now = await _times(session, sketch, replays)
     earlier = len(way) >= _LEVELS and (top.batch_id or top.causation_id) is not None
-    return Story(asked.key, sketch.draw(), earlier)
+    return Story(asked.key, sketch.draw(), times, now, earlier)
+
+
+async def _way(session: Session, id: int | UUID, kind: str | None) -> list[Member]:
+    """The row that is asked for, what it came from, and so on up to the top."""
+    if kind in (None, RECEIPT) or isinstance(id, UUID):
+        asked = await _find(session, id, kind)
+        if asked.kind == RECEIPT:
+            return [asked]
+        kind, id = asked.kind, asked.id
+    way = _straight(await store.up(session, kind, id, _LEVELS))
+    if not way:
+        raise _nowhere(kind, id)
+    return [*way, *await _receipt_of(session, way[-1])]
+
+
+def _nowhere(kind: str | None, id: int | UUID) -> NotFound:
+    return NotFound(
+        f"there is no {kind or 'event, command, batch or receipt'} {id}: look the id up with "
+        "`inboxd events list` or `inboxd commands list`"
+    )
 
 
 async def created_by(
@@ -95,10 +129,7 @@ async def _find(session: Session, id: int | UUID, kind: str | None) -> Member:
         found = await _receipt(session, id)
     found = [member for member in found if kind in (None, member.kind)]
     if not found:
-        raise NotFound(
-            f"there is no {kind or 'event, command, batch or receipt'} {id}: look the id up with "
-            "`inboxd events list` or `inboxd commands list`"
-        )
+        raise _nowhere(kind, id)
     if len(found) > 1:
         kinds = " and ".join(member.kind for member in found)
         raise Conflict(f"{id} is the number of {kinds}: say which, as in `{found[0].kind} {id}`")
@@ -164,25 +195,48 @@ def _add(sketch: Sketch, parent: Key, found: Sequence[Row], rows: int) -> list[K
     return [member.key for member in new]
 
 
-async def _note(session: Session, sketch: Sketch) -> None:
+async def _note(session: Session, sketch: Sketch, replays: Sequence[Row]) -> None:
     """Say what rows wait for, which step they are, and how they were replayed."""
     members = sketch.members
     by_uuid = {member.uuid: member.key for member in members.values()}
-    for uuid, name in (await store.steps(session, list(by_uuid))).items():
+    in_batches = [member.uuid for member in members.values() if member.batch_id is not None]
+    named = await store.steps(session, in_batches) if in_batches else {}
+    for uuid, name in named.items():
         sketch.note(by_uuid[uuid], f"step {name!r}")
     for member in members.values():
         if member.replay_of is not None:
             sketch.note(member.key, f"replay of {member.kind} {member.replay_of}")
         if member.source is not None:  # a producer, or "schedule nightly"
             sketch.note(member.key, f"from {member.source}")
-    for row in await store.replays(session, list(members), _REPLAYS):
+    for row in replays:
         again = row["new_id"] == row["old_id"]
         how = "in place" if again else f"as {row['kind']} {row['new_id']}"
         sketch.note((row["kind"], row["old_id"]), f"replayed {how} by {row['actor']}")
     waiting = [member.uuid for member in members.values() if member.status == "waiting"]
-    for row in await store.waits(session, waiting, _WAITS):
+    for row in await store.waits(session, waiting, _WAITS) if waiting else []:
         what = f"{row['kind']} {row['id']} ({row['type']}): {row['condition']}"
         sketch.note(by_uuid[row["waiting"]], f"waits for {what}")
+
+
+async def _times(
+    session: Session, sketch: Sketch, replays: Sequence[Row]
+) -> tuple[dict[Key, RowTimes], datetime]:
+    """When rows waited and were worked on, and what the time is."""
+    # A row without a newest error has no attempt that failed.
+    asked = [
+        (*member.key, member.finished_at)
+        for member in sketch.members.values()
+        if member.kind in ("event", "command") and member.error is not None
+    ]
+    found, now = await store.attempts(session, asked)
+    again: dict[Key, list[datetime]] = {}
+    for row in replays:
+        if row["new_id"] == row["old_id"]:
+            again.setdefault((row["kind"], row["old_id"]), []).append(row["at"])
+    return {
+        key: times_of(member, found.get(key, ()), again.get(key, ()))
+        for key, member in sketch.members.items()
+    }, now
 
 
 def _member(row: Row) -> Member:

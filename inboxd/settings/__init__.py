@@ -20,6 +20,7 @@ from inboxd.settings.inbound import (
 )
 from inboxd.settings.loading import Reading, load, read
 from inboxd.settings.maintenance import Dedup, DedupSource, History, Maintenance
+from inboxd.settings.notices import Notices
 from inboxd.settings.outbound import Outbound, OutboundHttp, OutboundWebhooks, Target
 from inboxd.settings.overrides import (
     Queue,
@@ -54,6 +55,7 @@ __all__ = [
     "Logs",
     "Maintenance",
     "MessageSource",
+    "Notices",
     "Outbound",
     "OutboundHttp",
     "OutboundWebhooks",

@@ -112,7 +112,7 @@ def _nothing(key: str) -> str:
 
 
 def _item(value: object) -> str:
-    """One of a list: a name, a key of a source or a token, without its secret."""
+    """One of a list: a name, a key of a source, or a token, without its secret."""
     if not isinstance(value, Mapping):
         return str(value)
     if "token" in value:

@@ -20,6 +20,7 @@ from inboxd.settings.endpoints import Endpoint, EndpointName
 from inboxd.settings.inbound import Inbound
 from inboxd.settings.labels import Links, TenantNames
 from inboxd.settings.maintenance import Dedup, History, Maintenance
+from inboxd.settings.notices import Notices
 from inboxd.settings.outbound import Outbound, Target, TargetName
 from inboxd.settings.overrides import (
     Queue,
@@ -73,6 +74,7 @@ class Settings(BaseSettings):
     history: History = Field(default_factory=History)
     dedup: Dedup = Field(default_factory=Dedup)
     maintenance: Maintenance = Field(default_factory=Maintenance)
+    notices: Notices = Field(default_factory=Notices)
 
     _sources: Mapping[str, str] = PrivateAttr(default_factory=dict)
     _unknown: frozenset[Key] = PrivateAttr(default_factory=frozenset)

@@ -11,10 +11,13 @@
 - Relays: `relays` (leases of buckets).
 - Messages of brokers: `stream_positions`, `message_readers` (who reads them).
 - Webhooks: `receipts`, `receivers` (who receives), `endpoints` (who gets ours).
-- Numbers: `statistics` (what was done), `samples` (what waits), `census`, `totals` (what there is).
+- Numbers: `statistics` (what was done), `samples` (what waits), `census`, `totals` (what there is);
+  `notices` of them; `markers` beside their charts.
 - Growth: `partitions`, `retention`, `copying` (exports), `purging`.
-- Operators look: `finding` (lists), `listing`, `queues`, `batch_listing`, `story`, `diagnosis`;
-  and act: `operations`, `producing`, `imports`, `erase`, by a `session`; or try: `rehearsal`.
+- Operators look: `finding` (lists), `listing`, `queues`, `batch_listing`, `story`, `diagnosis`,
+  `waiting` (what holds a row); and act: `operations`, `bulk_actions` (on all that match, by
+  workers), `producing`, `imports`, `erase`, as far as `rights` go, by a `session`; or try:
+  `rehearsal`.
 - The server: `connections`, `pools`; the statements: `statements`, `columns`, `arrays`, `files`;
   the schema: `migrations`, `catalogue`, `uninstall`; plugins' tables: `plugin_folders`,
   `plugin_migrations`. Databases of tests: `testing`.

@@ -55,9 +55,9 @@ async def one(session: Session, id: int | UUID) -> Row | None:
     return await session.fetchrow("show_batch", *_key(id))
 
 
-async def steps(session: Session, workflow: int, limit: int) -> list[Row]:
-    """The steps of a workflow, and what each still waits for."""
-    return await session.fetch("batch_steps", workflow, limit)
+async def steps(session: Session, workflow: int, limit: int, created_at: datetime) -> list[Row]:
+    """Steps of a workflow that was created then: see `batch_steps.sql`."""
+    return await session.fetch("batch_steps", workflow, limit, created_at)
 
 
 async def continuations(session: Session, batch_id: UUID, limit: int) -> list[Row]:

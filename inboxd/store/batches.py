@@ -70,7 +70,8 @@ async def write(
     await commands.insert(connection, sql, within, ids)
     edges = [edge for plan, _ in planned for edge in plan.edges]
     await _insert_edges(connection, sql, edges)
-    await _insert_steps(connection, sql, [s for plan, _ in planned for s in plan.steps], ids)
+    steps = [step for plan, _ in planned for step in plan.steps]
+    await _insert_steps(connection, sql, steps, edges, ids)
     for batch_id in sorted({one for plan, _ in planned for one in plan.closed}):
         fold += await close(connection, sql, batch_id)
     return fold
@@ -150,14 +151,25 @@ async def _insert_edges(
 
 
 async def _insert_steps(
-    connection: Connection, sql: Statements, steps: Sequence[StepDraft], ids: dict[UUID, int]
+    connection: Connection,
+    sql: Statements,
+    steps: Sequence[StepDraft],
+    edges: Sequence[EdgeDraft],
+    ids: dict[UUID, int],
 ) -> None:
+    """The names of members, and what each waits for: its edges go as they are met."""
+    names = {step.member: step.name for step in steps}
+    after: dict[UUID, list[str]] = {}
+    for needs, waiting, condition in edges:
+        if needs in names:
+            after.setdefault(waiting, []).append(f"{names[needs]} {condition}")
     for start in range(0, len(steps), _ROWS):
         page = steps[start : start + _ROWS]
         await connection.execute(
             sql["insert_steps"],
             [ids[step.workflow] for step in page],
             *columns(page, "name", "member"),
+            [orjson.dumps(after.get(step.member, [])).decode() for step in page],
         )
 
 

@@ -1,7 +1,8 @@
 """The breakers table: which targets are down, as all workers know it.
 
 Owns its statements. Promises that a change is written only by who knew the newest version, that at
-most one worker has a probe, and that every change reaches all workers, since a trigger notifies.
+most one worker has a probe, and that every change reaches all workers, since a trigger notifies;
+and that a breaker which opened or closed is in `breaker_changes`, for charts.
 Known limit: all of it is read each time.
 """
 
@@ -100,8 +101,9 @@ async def keep_probe(
 
 
 async def forget(connection: Connection, sql: Statements) -> None:
-    """Forget those that nobody declares and that have been closed for a week."""
+    """Forget those that nobody declares and that have been closed for a week, and old changes."""
     await connection.execute(sql["forget_breakers"])
+    await connection.execute(sql["forget_breaker_changes"])
 
 
 async def listed(
@@ -111,6 +113,9 @@ async def listed(
     return cast("list[BreakerRow]", await session.fetch("list_breakers", name, uses))
 
 
-async def force(session: Session, name: str, mode: Mode, actor: str, reason: str | None) -> bool:
-    """Whether it exists, and was not in that mode already."""
-    return await session.fetchval("force_breaker", name, mode, actor, reason) is not None
+async def force(
+    session: Session, name: str, mode: Mode, actor: str, reason: str | None, seen: str | None
+) -> bool:
+    """Whether it exists, was not in that mode already, and was in the one that was seen, if any."""
+    forced = await session.fetchval("force_breaker", name, mode, actor, reason, seen)
+    return forced is not None

@@ -183,14 +183,14 @@ async def remove(session: Session, name: str) -> bool:
     return await session.fetchval("remove_endpoint", name) is not None
 
 
-async def enable(session: Session, name: str) -> bool:
-    """Whether it exists, and was disabled."""
-    return await session.fetchval("enable_endpoint", name) is not None
+async def enable(session: Session, name: str, unchanged: datetime | None) -> bool:
+    """Whether it exists, was disabled, and last changed then; None: at any time."""
+    return await session.fetchval("enable_endpoint", name, unchanged) is not None
 
 
-async def disable(session: Session, name: str, reason: str) -> bool:
-    """Whether it exists, and was enabled."""
-    return await session.fetchval("disable_endpoint", name, reason) is not None
+async def disable(session: Session, name: str, reason: str, unchanged: datetime | None) -> bool:
+    """Whether it exists, was enabled, and last changed then; None: at any time."""
+    return await session.fetchval("disable_endpoint", name, reason, unchanged) is not None
 
 
 async def rotate(session: Session, name: str, secret: str, keep: timedelta) -> bool:

@@ -54,12 +54,6 @@ class BlockRange:
         return self.lower, self.upper, (self.first, 0), (self.end, 0)
 
 
-async def lacking(session: Session) -> list[str]:
-    """The privileges that the role lacks to erase."""
-    rows = await session.fetch("erase_privileges")
-    return [f"{row['privilege']} on {session.sql.schema}.{row['object']}" for row in rows]
-
-
 async def hot(session: Session, table: HotTable, subject: Subject) -> list[tuple[int, str]]:
     """The hot rows about the subject, id and status; the whole table is looked at, in pages."""
     found: list[tuple[int, str]] = []

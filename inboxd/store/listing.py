@@ -5,7 +5,7 @@ Promises that payloads leave the database only when asked for.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import orjson
@@ -14,6 +14,9 @@ from inboxd.store import migrations
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
+
+# Whose rights a login may have.
+Whose = Literal["worker", "operator", "viewer"]
 
 COUNTED = 10_000  # a lane is counted so far: enough to see that it is long
 _BOUNDS = (COUNTED, COUNTED)  # of what waits, and of dead letters
@@ -97,10 +100,14 @@ async def server(session: Session) -> Row:
     return await session.one("check_server")
 
 
-async def missing_privileges(session: Session, role: str | None = None) -> list[Row]:
+async def missing_privileges(
+    session: Session, role: str | None = None, whose: Whose = "worker"
+) -> list[Row]:
     """What a role lacks, this one if none is named: privilege, object, remedy (SQL)."""
-    called = [each.name for each in migrations.functions() if "worker" in each.roles]
-    return await session.fetch("check_privileges", role, called)
+    called = [each.name for each in migrations.functions() if whose in each.roles]
+    if whose == "worker":
+        return await session.fetch("check_privileges", role, called)
+    return await session.fetch("check_readers", role, whose, called)
 
 
 async def may_receive(session: Session) -> bool:
@@ -109,9 +116,9 @@ async def may_receive(session: Session) -> bool:
     return bool(await session.fetchval("may_receive", called))
 
 
-async def worker_role(session: Session) -> str | None:
-    """The role that has what a daemon needs, if a grant of it would reach this role."""
-    name: str | None = await session.fetchval("worker_role")
+async def role_to_grant(session: Session, whose: Whose) -> str | None:
+    """The role that has what they need, if a grant of it would reach this role."""
+    name: str | None = await session.fetchval("role_to_grant", whose)
     return name
 
 

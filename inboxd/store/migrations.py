@@ -37,7 +37,7 @@ _OLDEST = re.compile(r"^-- oldest code: (\d+)$", re.MULTILINE)
 _FUNCTIONS_FIRST = re.compile(r"^-- functions: first$", re.MULTILINE)
 # A file that only gives functions' changes a number has none: PostgreSQL answers nothing to that.
 _STATEMENT = re.compile(r"^\s*(?!--)\S", re.MULTILINE)
-_ROLE = "(?:producer|receiver|worker)"
+_ROLE = "(?:operator|producer|receiver|viewer|worker)"
 _ROLES = re.compile(rf"^-- roles: (none|{_ROLE}(?:, {_ROLE})*)$", re.MULTILINE)
 
 

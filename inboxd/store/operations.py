@@ -9,12 +9,18 @@ Known limit: all that changes rows must run inside one transaction, the caller's
 from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 from uuid import UUID
 
 from inboxd.store.connections import Row
+from inboxd.store.producing import refusals
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
+
+# Dead letters that are looked at until something is told; and that the first statement looks at, at
+# least, and how many times as many the next one.
+_LOOK: Final = 20_000
+_FEWEST, _MORE = 100, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,7 @@ class Match:
     statuses: Collection[str]
     type: str | None = None
     lane: str | None = None
-    tenant: str | None = None
+    tenants: Collection[str] | None = None
     since: datetime | None = None
     error: str | None = None
     fingerprint: str | None = None
@@ -34,18 +40,18 @@ class Match:
         """As the statements take them."""
         return [
             list(self.statuses),
-            *(self.type, self.lane, self.tenant, self.since, self.error, self.fingerprint),
-            self.batches,
+            *(self.type, self.lane, None if self.tenants is None else list(self.tenants)),
+            *(self.since, self.error, self.fingerprint, self.batches),
         ]
 
 
 async def lock(
     session: Session, table: HotTable, ids: Sequence[int], uuids: Sequence[UUID]
 ) -> list[Row]:
-    """The hot rows among these, held until the transaction ends: id, uuid, status, hot.
+    """The hot rows among these, held until the transaction ends.
 
-    Of events topic and mode too; of those in lines, their buckets first, as workers do: no page
-    has them then.
+    id, uuid, status, hot, tenant, updated_at. Of events topic and mode too; of those in lines,
+    their buckets first, as workers do: no page has them then.
     """
     if table == "events":
         await session.execute("hold_buckets_of", ids, uuids)
@@ -55,7 +61,7 @@ async def lock(
 async def settled(
     session: Session, table: HotTable, ids: Sequence[int], uuids: Sequence[UUID]
 ) -> list[Row]:
-    """Those among these that are in history: id, uuid, status, hot."""
+    """Those among these that are in history: id, uuid, status, hot, tenant, updated_at."""
     return await session.fetch(f"settled_{table}", ids, uuids)
 
 
@@ -71,10 +77,16 @@ async def replay_as_new(
     session: Session, ids: Sequence[int], actor: str, reason: str | None
 ) -> list[Row]:
     """Let new rows take the places of dead letters; their old_id, new_id."""
-    rows = await session.fetch("replay_commands", ids, actor, reason)
-    old, new = [row["old_uuid"] for row in rows], [row["new_uuid"] for row in rows]
-    await session.execute("replay_commands_edges", old, new)
-    return rows
+    return await session.fetch("replay_commands", ids, actor, reason)
+
+
+async def replace_payload(session: Session, id: int, payload: str) -> None:
+    """Another payload (JSON text) for a row that this transaction has made as a replay.
+
+    Raises UsageError for what the database does not take.
+    """
+    with refusals():
+        await session.fetchval("replace_payload", id, payload)
 
 
 async def dismiss(session: Session, table: HotTable, ids: Sequence[int]) -> list[int]:
@@ -109,7 +121,32 @@ async def reprioritize(session: Session, ids: Sequence[int], priority: int) -> l
     return [row["id"] for row in rows]
 
 
-# ------------------------------------------------------------------------------ many rows at once
+async def consequences(session: Session, ids: Sequence[int]) -> list[Row]:
+    """What an action on commands brings about for each of them: see its SQL."""
+    return await session.fetch("consequences", ids)
+
+
+async def count_consequences(
+    session: Session,
+    ids: Sequence[int],
+    counted_to: int,
+    skipping: Sequence[str],
+    at_once: Sequence[str],
+) -> Row:
+    """How many other rows it brings on: waiting, more_waiting, behind, more_behind.
+
+    skipping, at_once: queues whose dead letters hold no key, and those that keep no order.
+    """
+    return await session.one("count_consequences", ids, counted_to, skipping, at_once)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedAhead:
+    """The rows that match among the next ones. to: up to which all were looked at; end: no more."""
+
+    ids: Sequence[int]
+    to: int
+    end: bool
 
 
 async def matching(
@@ -117,13 +154,42 @@ async def matching(
 ) -> list[int]:
     """The ids of the next rows that match.
 
-    Dead letters are looked up by their own index; other commands by a walk along the ids.
+    Dead letters are looked up by their own index, some at a time; other commands by a walk along
+    the ids.
     """
-    statement = f"match_dead_{table}" if set(wanted.statuses) == {"failed"} else f"match_{table}"
+    if set(wanted.statuses) != {"failed"}:
+        async with session.connection.transaction():
+            await session.execute("order_by_index")
+            rows = await session.fetch(f"match_{table}", *wanted.arguments(), above, last, limit)
+        return [row["id"] for row in rows]
+    found = MatchedAhead((), above, end=False)
+    ids = list[int]()
+    while not found.end and len(ids) < limit:
+        found = await dead_ahead(session, table, wanted, found.to, last, limit - len(ids), _LOOK)
+        ids += found.ids
+    return ids
+
+
+async def dead_ahead(
+    session: Session, table: HotTable, wanted: Match, above: int, last: int, limit: int, look: int
+) -> MatchedAhead:
+    """The next dead letters that match, among about so many."""
+    ids, rows = list[int](), max(_FEWEST, 2 * limit)
     async with session.connection.transaction():
         await session.execute("order_by_index")
-        rows = await session.fetch(statement, *wanted.arguments(), above, last, limit)
-    return [row["id"] for row in rows]
+        while look > 0:
+            rows = min(rows, look)
+            arguments = (*wanted.arguments(), above, last, limit - len(ids), rows)
+            row = await session.one(f"match_dead_{table}", *arguments)
+            ids += row["ids"]
+            if len(ids) == limit:
+                return MatchedAhead(ids, ids[-1], end=False)
+            above = row["reached"]
+            if above >= last:
+                return MatchedAhead(ids, above, end=True)
+            # Where few match, more are looked at.
+            look, rows = look - rows, _MORE * rows
+    return MatchedAhead(ids, above, end=False)
 
 
 async def count(session: Session, table: HotTable, wanted: Match) -> tuple[int, int]:
@@ -140,6 +206,20 @@ async def sample(session: Session, table: HotTable, ids: Sequence[int]) -> list[
 async def failures(session: Session, table: HotTable, group: str | None, limit: int) -> list[Row]:
     """Dead letters counted by fingerprint and type, the most frequent first."""
     return await session.fetch(f"failures_{table}", group, limit)
+
+
+async def spread(
+    session: Session,
+    table: HotTable,
+    group: str,
+    types: Sequence[str],
+    *,
+    newest: int,
+    first: int,
+    limit: int,
+) -> list[Row]:
+    """Of the newest of each type of a group, and of the first, whose they are: see its SQL."""
+    return await session.fetch(f"spread_{table}", group, list(types), newest, first, limit)
 
 
 async def groups_from(session: Session, beginning: str) -> set[str]:
@@ -159,6 +239,7 @@ async def batches_within(session: Session, batch: int | UUID) -> list[int]:
 
 # All that operators do: the first word of a line's action.
 Audited = Literal[
+    "abort",
     "add",
     "auto",
     "cancel",
@@ -187,9 +268,9 @@ Audited = Literal[
     "reset",
     "resume",
     "rotate",
+    "run",
     "send",
     "unsubscribe",
-    "view",
 ]
 
 

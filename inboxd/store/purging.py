@@ -11,6 +11,7 @@ from inboxd.store.statements import Statements
 
 _BY_AGE = {
     "audit": "purge_audit",
+    "actions": "purge_actions",
     "replays": "purge_replays",
     **{f"stats_{name}": f"purge_stats_{name}" for name in ("minutes", "hours", "days")},
     **{f"stats_tenant_{name}": f"purge_stats_tenant_{name}" for name in ("hours", "days")},

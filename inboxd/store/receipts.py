@@ -174,6 +174,8 @@ async def some(
     session: Session, receipt_ids: Sequence[UUID], *, raw: bool = False
 ) -> list[ReceiptRow]:
     """Those of them that are there; events have the id of theirs as causation id."""
+    if raw:
+        session.refuse_withheld("webhooks as they came")
     rows = await session.fetch("show_receipts", receipt_ids, raw)
     return await _with_statuses(session, rows)
 

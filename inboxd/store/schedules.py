@@ -2,8 +2,9 @@
 
 Owns its statements. Promises that whoever sends holds the row's lock, and moves the next time in
 the transaction that inserts (`send_due`): once over all workers, whoever dies. Times are the
-database's. Known limit: a schedule that no living worker declares is not sent; its row stays for a
-week, so that its pause and its last run are not forgotten in a deploy.
+database's. One that an operator added is any worker's to send. Known limit: a schedule that no
+living worker declares is not sent; its row stays for a week, so that its pause and its last run are
+not forgotten in a deploy.
 """
 
 from collections.abc import Sequence
@@ -56,12 +57,17 @@ async def declare(connection: Connection, sql: Statements, schedules: Sequence[S
     )
 
 
-async def send_due(pool: Pool, sql: Statements, names: Sequence[str]) -> SentSchedule | None:
-    """Send for one schedule of these whose time has come; None when there is none."""
+async def send_due(
+    pool: Pool, sql: Statements, declared: Sequence[str], but: Sequence[str]
+) -> SentSchedule | None:
+    """Send for one schedule, declared or added, whose time has come; None when there is none.
+
+    but: names of those that had their turn.
+    """
     row: Row | None = None
     try:
         async with transact(pool) as connection:
-            row = await connection.fetchrow(sql["claim_schedule"], names)
+            row = await connection.fetchrow(sql["claim_schedule"], declared, but)
             return None if row is None else await _send(connection, sql, row)
     except Exception as error:
         if row is None or is_passing(error):
@@ -77,6 +83,51 @@ async def _send(connection: Connection, sql: Statements, row: Row) -> SentSchedu
     last = due.times[-1] if due.times else None
     await connection.execute(sql["advance_schedule"], row["id"], cron.after(now), last)
     return SentSchedule(row["name"], row["next_at"], due.times, due.cut)
+
+
+async def run_now(session: Session, row: Row, time: datetime) -> None:
+    """Send for a schedule that is held, besides its times; `time` counts as its last run."""
+    await _insert(session.connection, session.sql, row, [time])
+    await session.execute("advance_schedule", row["id"], row["next_at"], time)
+
+
+async def hold(session: Session, name: str) -> Row | None:
+    """A schedule, held until the transaction ends; None: there is none."""
+    return await session.fetchrow("hold_schedule", name)
+
+
+async def add(session: Session, schedule: Schedule) -> datetime | None:
+    """Add one that `source` wants; its first time, or None when there is one of this name."""
+    next_at = await _first_time(session, schedule)
+    fields = (*_times(schedule), schedule.kind, schedule.type, *_contents(schedule))
+    given = (schedule.name, schedule.source, *fields, next_at)
+    return None if await session.fetchval("add_schedule", *given) is None else next_at
+
+
+async def change(session: Session, row: Row, to: Schedule) -> datetime:
+    """Change one that is held; its next time, which stays where its times stay what they are."""
+    same = (row["cron"], row["zone"]) == (to.cron, to.zone)
+    next_at: datetime = row["next_at"] if same else await _first_time(session, to)
+    await session.execute("change_schedule", row["id"], *_times(to), *_contents(to), next_at)
+    return next_at
+
+
+async def remove(session: Session, row: Row) -> None:
+    """Remove one that is held, with its pause."""
+    await session.execute("remove_schedule", row["id"])
+
+
+async def _first_time(session: Session, schedule: Schedule) -> datetime:
+    return Cron(schedule.cron, schedule.zone).after(await session.fetchval("clock"))
+
+
+def _times(schedule: Schedule) -> tuple[str, str, str]:
+    return schedule.cron, schedule.zone, schedule.missed
+
+
+def _contents(schedule: Schedule) -> tuple[object, ...]:
+    lane = (schedule.schema_version, schedule.lane, schedule.priority, schedule.tenant)
+    return *lane, schedule.payload, schedule.time_field, schedule.title, schedule.description
 
 
 async def _insert(

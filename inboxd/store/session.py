@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 
+from inboxd.errors import DatabaseError
 from inboxd.settings import Database
 from inboxd.store.connections import (
     ERRAND_PLANS,
@@ -21,17 +22,29 @@ from inboxd.store.connections import (
     explained,
     one_row,
 )
-from inboxd.store.statements import Statements
+from inboxd.store.statements import Kept, Statements, render, shared
 
 _GOODBYE_SECONDS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What an errand needs to talk to the database."""
+    """What an errand needs to talk to the database.
+
+    withheld: what its role may not read; its statements have NULL instead.
+    """
 
     connection: Connection
     sql: Statements
+    withheld: frozenset[Kept] = frozenset()
+
+    def refuse_withheld(self, what: str, kind: Kept = "content") -> None:
+        """Raise DatabaseError if this role may not read what was asked for."""
+        if kind in self.withheld:
+            raise DatabaseError(
+                f"this role may not read {what}: members of {self.sql.schema}_operator and "
+                f"{self.sql.schema}_worker may"
+            )
 
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
         """The rows of a statement, by its name."""
@@ -67,14 +80,26 @@ async def open_session(
     plans = ERRAND_PLANS | ({"statement_timeout": "0"} if patient else {})
     connection = await connect(database, part, plans=plans)
     try:
-        schema = database.schema_name
-        denied = (
-            f"members of {schema}_worker may look and act, those of {schema}_producer emit and "
-            f"send: connect as one, or GRANT {schema}_worker TO this role; see: inboxd check"
-        )
-        with explained(denied):
-            yield Session(connection, Statements(database.schema_name))
+        with explained(_denied(database)):
+            withheld = await _withheld(connection, database)
+            yield Session(connection, Statements(database.schema_name, withheld), withheld)
     finally:
         with anyio.move_on_after(_GOODBYE_SECONDS, shield=True):
             await connection.close()
         connection.terminate()
+
+
+async def _withheld(connection: Connection, database: Database) -> frozenset[Kept]:
+    """What its role may not read."""
+    kept = await connection.fetch(render(shared("withheld"), database.schema_name))
+    return frozenset(row["kind"] for row in kept)
+
+
+def _denied(database: Database) -> str:
+    """What is said to a role that may not do something."""
+    schema = database.schema_name
+    return (
+        f"members of {schema}_viewer may look, those of {schema}_operator also act on rows, "
+        f"those of {schema}_producer emit and send, those of {schema}_worker do all of it: "
+        "connect as one, or GRANT that role TO this one; see: inboxd check"
+    )

@@ -65,3 +65,30 @@ async def replays(session: Session, rows: Sequence[tuple[str, int]], limit: int)
     """How these rows (kind, number) were replayed: kind, old_id, new_id, at, actor, reason."""
     kinds, numbers = [kind for kind, _ in rows], [number for _, number in rows]
     return await session.fetch("story_replays", kinds, numbers, limit)
+
+
+async def attempts(
+    session: Session, rows: Sequence[tuple[str, int, datetime | None]]
+) -> tuple[dict[tuple[str, int], list[datetime]], datetime]:
+    """When attempts of rows (kind, number, when it was settled) failed; and what the time is."""
+    found = await session.fetch(
+        "story_attempts",
+        [kind for kind, _, _ in rows],
+        [number for _, number, _ in rows],
+        [settled for _, _, settled in rows],
+    )
+    failed = {
+        (row["kind"], row["id"]): [at for at in map(_moment, row["failed"]) if at is not None]
+        for row in found
+        if row["kind"] is not None
+    }
+    return failed, found[0]["now"]
+
+
+def _moment(text: str | None) -> datetime | None:
+    """A time as it is written in `errors`; None: whoever wrote that wrote no time."""
+    try:
+        at = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return None if at.tzinfo is None else at

@@ -40,6 +40,8 @@ class WorkerIdentity:
     endpoints: tuple[str, ...] = ()
     # Of its process under a supervisor.
     number: int | None = None
+    # The plugins that it runs, with their versions.
+    release: str | None = None
 
     @property
     def process(self) -> str:
@@ -102,6 +104,7 @@ async def join(connection: Connection, sql: Statements, me: WorkerIdentity) -> N
         me.served_topics,
         me.number,
         me.endpoints,
+        me.release,
     )
 
 

@@ -1,6 +1,6 @@
 -- Close a batch: no more will be added. It waits for whoever is adding.
 -- called by: send_batch, send_workflow, the daemon, producers
--- roles: producer, worker
+-- roles: operator, producer, worker
 -- locks: the batch's row
 CREATE OR REPLACE FUNCTION {schema}.close_batch(batch uuid) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp

@@ -5,7 +5,7 @@
 -- saw is counted. more: there is more to start or to end, call again. parent: the batch to fold next; its own lock is
 -- not taken here, so that folds and cancellations, which go the other way, do not deadlock.
 -- called by: close_batch, the daemon
--- roles: worker
+-- roles: operator, worker
 -- locks: the batch's row; what release, start_members and end_members lock
 CREATE OR REPLACE FUNCTION {schema}.fold_batch(
     batch bigint, page integer DEFAULT 1000,

@@ -4,7 +4,7 @@
 -- A handler without a topic is declared for the default one, and takes the events of every topic, but for the batch
 -- topics that its worker has chunks of; workers of a release without topics declare types alone.
 -- called by: the daemon
--- roles: worker
+-- roles: operator, viewer, worker
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.is_unhandled(topic text, type text) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT NOT coalesce(bool_or(

@@ -1,7 +1,7 @@
 -- A time-ordered uuid (RFC 9562, version 7). PostgreSQL 18 has them built in: there and here the twelve bits after the
 -- milliseconds are their fraction, so that those of one statement are in its order.
--- called by: emit_event, insert_members, open_batch, send_command, send_command_arrays, suspect, write_events,
---   write_webhooks, the migrations, the daemon
+-- called by: emit_event, insert_members, open_batch, replay_commands, send_command, send_command_arrays, suspect,
+--   write_events, write_webhooks, the migrations, the daemon
 -- roles: producer, worker
 -- locks: nothing
 DO $do$

@@ -1,4 +1,5 @@
--- Remove old lines of the audit, which the worker's role may not delete otherwise; none younger than 30 days.
+-- Remove old lines of the audit, which the worker's role may not delete otherwise; none younger than 30 days,
+-- nor that of a bulk action that has not ended, whose count still grows.
 -- called by: the daemon
 -- roles: worker
 -- locks: those lines
@@ -8,7 +9,11 @@ DECLARE
     removed bigint;
 BEGIN
     DELETE FROM {schema}.audit WHERE id = ANY (ARRAY(
-        SELECT id FROM {schema}.audit WHERE at < now() - greatest(age, interval '30 days') ORDER BY at LIMIT most));
+        SELECT id FROM {schema}.audit
+         WHERE at < now() - greatest(age, interval '30 days')
+           AND id <> ALL (ARRAY(SELECT audit_id FROM {schema}.actions
+                                 WHERE status IN ('scheduled', 'canary', 'running', 'paused')))
+         ORDER BY at LIMIT most));
     GET DIAGNOSTICS removed = ROW_COUNT;
     RETURN removed;
 END

@@ -4,7 +4,7 @@
 -- The last page is released under the source's lock: who holds more has committed, or waits, and looks again. What a
 -- page skipped, as it committed late, is in that one: it begins from the beginning.
 -- called by: the daemon
--- roles: worker
+-- roles: operator, worker
 -- locks: the source's release; for the last page, its receivers; as write_events
 CREATE OR REPLACE FUNCTION {schema}.release_receipts(
     of_source text, past bigint, most integer,

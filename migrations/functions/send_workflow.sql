@@ -56,8 +56,11 @@ BEGIN
         (SELECT coalesce(jsonb_agg(s.value - 'name' - 'after' ORDER BY s.n), '[]')
            FROM jsonb_array_elements(steps) WITH ORDINALITY AS s(value, n)),
         b.id, 'api', NULL, 0, b.tenant, b.correlation_id, b.batch_id, b.traceparent);
-    INSERT INTO {schema}.steps (batch_id, name, member)
-    SELECT b.id, s.value ->> 'name', ids[s.n] FROM jsonb_array_elements(steps) WITH ORDINALITY AS s(value, n);
+    INSERT INTO {schema}.steps (batch_id, name, member, after)
+    SELECT b.id, s.value ->> 'name', ids[s.n], coalesce(a.after, '{}')
+      FROM jsonb_array_elements(steps) WITH ORDINALITY AS s(value, n)
+      LEFT JOIN (SELECT e.step, array_agg(DISTINCT e.needs || ' ' || e.condition) AS after
+                   FROM {schema}.workflow_edges(steps) AS e GROUP BY e.step) AS a ON a.step = s.value ->> 'name';
     INSERT INTO {schema}.dependencies (needs, waiting, condition)
     SELECT DISTINCT before.member, after.member, e.condition
       FROM {schema}.workflow_edges(steps) AS e

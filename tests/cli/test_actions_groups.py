@@ -97,6 +97,8 @@ def test_an_action_that_there_is_not_is_refused(cli: Cli) -> None:
     assert "'replai' is not a valid action; did you mean 'replay'?" in wrong.err
     far = cli("audit", "--action", "zzz", "--json")
     assert (far.code, far.out) == (2, "")
-    assert "valid are add, auto, cancel, change, close, disable, discard, dismiss, " in far.err
+    assert (
+        "valid are abort, add, auto, cancel, change, close, disable, discard, dismiss, " in far.err
+    )
     for right in ("erase", "prioritize to -5", "reschedule"):
         assert cli("audit", "--action", right, "--json").json["audit"] == []

@@ -53,6 +53,24 @@ def test_a_dead_letter_is_replayed_as_a_new_row_in_its_place(cli: Cli, sql: Sql)
     assert (kept["attempts"], kept["errors"] is None) == (3, False)
 
 
+def test_a_dead_letter_is_replayed_with_another_payload(cli: Cli, sql: Sql) -> None:
+    old = dead(sql, "commands", payload='{"n": 1}')
+    refused = cli("commands", "replay-with", str(old), '{"n": ')
+    assert (refused.code, "is not valid JSON" in refused.err) == (2, True)
+    given = (str(old), '{"n": 2}', "--reason", "mended", "--json")
+    (done,) = cli("commands", "replay-with", *given).json["replayed"]
+    tables = ("commands", "commands_history")
+    payloads = [json.loads(sql(f"SELECT payload FROM inboxd.{each}")[0][0]) for each in tables]
+    assert payloads == [{"n": 2}, {"n": 1}]
+    assert sql("SELECT replay_of FROM inboxd.commands")[0][0] == old == done["old_id"]
+    assert audited(sql)[-1] == ("replay to another payload", f"commands {old}", 1)
+    exact = '{"big": 12345678901234567890123, "one": 1.0, "long": 0.10000000000000000001}'
+    cli("commands", "replay-with", str(dead(sql, "commands")), exact)
+    assert exact in {row[0] for row in sql("SELECT payload::text FROM inboxd.commands")}
+    ordered = dead(sql, "commands", ordering_key="k")
+    assert "has an ordering key" in cli("commands", "replay-with", str(ordered), "{}").err
+
+
 def test_both_rows_say_of_the_replay(cli: Cli, sql: Sql) -> None:
     old = dead(sql, "commands")
     (done,) = cli("commands", "replay", old, "--reason", "mended", "--json").json["replayed"]

@@ -147,6 +147,6 @@ def test_a_producer_may_not_look_and_is_refused_nothing(
     refused = cli("status")
     assert refused.code == 69
     assert "permission denied" in refused.err
-    assert "members of inboxd_worker may look and act" in refused.err
-    assert "GRANT inboxd_worker TO" in refused.err
+    assert "members of inboxd_viewer may look" in refused.err
+    assert "GRANT that role TO this one" in refused.err
     assert "daemon's role" not in refused.err

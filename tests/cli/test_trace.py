@@ -242,6 +242,18 @@ def test_the_diagram_cannot_be_broken_by_a_text(cli: Cli, sql: Sql) -> None:
     assert [line for line in lines if "-->" in line]
 
 
+def test_markdown_has_the_times_and_the_diagram(cli: Cli, story: dict[str, asyncpg.Record]) -> None:
+    told = cli("trace", "event", story["event"]["id"], "--markdown").out
+    assert told.startswith(f"# Story of event {story['event']['id']}\n")
+    lines = [line for line in told.splitlines() if line.startswith("| ")]
+    assert len(lines) == 6
+    settled = lines[3].split(" | ")
+    assert settled[:3] == [f"| · command {story['ship']['id']}", "`ship`", "succeeded"]
+    assert settled[5] == "250ms"
+    assert "`SMTPError: mailbox full`" in lines[5]
+    assert cli("trace", "event", story["event"]["id"], "--mermaid").out in told
+
+
 def test_a_number_that_several_kinds_have_needs_its_kind(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.events (type) values ('a')")
     send(sql, "b")
@@ -261,6 +273,7 @@ def test_a_number_that_several_kinds_have_needs_its_kind(cli: Cli, sql: Sql) -> 
         (("job", "4711"), 2, "'job 4711' is not a row"),
         (("x",), 2, "'x' is not a row number or a uuid"),
         (("1", "--json", "--mermaid"), 2, "not both"),
+        (("1", "--markdown", "--mermaid"), 2, "not both"),
     ],
 )
 def test_what_names_no_row_is_refused(

@@ -13,6 +13,7 @@ from tests.cli.conftest import Cli
 from tests.support import Database, ExternalServer, create, drop
 
 Sql = Callable[..., list[asyncpg.Record]]
+ROLES = ("operator", "producer", "receiver", "viewer", "worker")
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def schema(server: Server | ExternalServer, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("INBOXD_DATABASE__SCHEMA", name)
     yield name
     rest = create(server)
-    for role in (f"{name}_producer", f"{name}_receiver", f"{name}_worker"):
+    for role in (f"{name}_{each}" for each in ROLES):
         anyio.run(rest.execute, f"drop role if exists {role}")
     drop(server, rest)
 
@@ -54,8 +55,9 @@ def _there(sql: Sql, schema: str) -> tuple[int, int]:
     [(schemas, roles)] = sql(
         "select (select count(*) from pg_namespace where nspname = $1),"
         " (select count(*) from pg_roles"
-        "   where rolname in ($1 || '_producer', $1 || '_receiver', $1 || '_worker'))",
+        "   where rolname = any ($2))",
         schema,
+        [f"{schema}_{role}" for role in ROLES],
     )
     return schemas, roles
 
@@ -75,7 +77,7 @@ def test_all_goes_and_a_second_run_has_nothing_to_do(cli: Cli, sql: Sql, schema:
     assert again.code == 0
     assert "Nothing to drop" in again.out
     assert cli("migrate").code == 0, "it can be made anew"
-    assert _there(sql, schema) == (1, 3)
+    assert _there(sql, schema) == (1, len(ROLES))
 
 
 def test_the_plan_names_unsettled_rows_members_and_plugins(
@@ -97,12 +99,10 @@ def test_the_plan_names_unsettled_rows_members_and_plugins(
             assert "UNSETTLED, and never handled then: 2 events, 1 command." in answer.out
             assert f"Role {schema}_worker goes (its members lose it: {schema}_app)." in answer.out
             assert "Tables of plugins stay (shop)." in answer.out
-            assert _there(sql, schema) == (1, 3)
+            assert _there(sql, schema) == (1, len(ROLES))
         found = cli("uninstall", "--dry-run", "--json").json
         assert found["would_drop"]["unsettled"] == {"events": 2, "commands": 1}
-        assert found["would_drop"]["roles"] == [
-            *(f"{schema}_{role}" for role in ("producer", "receiver", "worker"))
-        ]
+        assert found["would_drop"]["roles"] == [*(f"{schema}_{role}" for role in ROLES)]
         assert found["stays"] == {"roles": {}, "plugins": {"shop": 1}}
         assert found["database"] == database.name
         assert cli("uninstall", terminal=True, stdin="y\n").code == 0
@@ -116,7 +116,7 @@ def test_where_nobody_can_be_asked_it_refuses(cli: Cli, sql: Sql, schema: str) -
     assert refused.code == 2
     assert "--yes" in refused.err
     assert cli("uninstall", "--json").code == 2
-    assert _there(sql, schema) == (1, 3)
+    assert _there(sql, schema) == (1, len(ROLES))
 
 
 def test_roles_that_another_database_uses_stay_and_are_named(
@@ -127,7 +127,7 @@ def test_roles_that_another_database_uses_stay_and_are_named(
     assert f"Role {schema}_worker stays: other databases of this server use it: {other.name}." in (
         result.out
     )
-    assert _there(sql, schema) == (0, 3)
+    assert _there(sql, schema) == (0, len(ROLES))
     again = cli("uninstall", "--yes")
     assert (again.code, "Nothing to drop" in again.out) == (0, True)
     ask = f"select count(*) from {schema}.events"
@@ -138,7 +138,9 @@ def test_a_role_that_owns_something_stays(cli: Cli, sql: Sql, schema: str) -> No
     sql("create table theirs ()")
     sql(f"alter table theirs owner to {schema}_worker")
     result = cli("uninstall", "--yes", "--json").json
-    assert result["dropped"]["roles"] == [f"{schema}_producer", f"{schema}_receiver"]
+    assert result["dropped"]["roles"] == [
+        f"{schema}_{role}" for role in ("operator", "producer", "receiver", "viewer")
+    ]
     assert result["stays"]["roles"] == {f"{schema}_worker": "it owns: table theirs"}
     assert sql("select * from theirs") == []
 
@@ -172,7 +174,7 @@ def test_living_workers_are_named_and_keep_it_unless_forced(
     assert "lives (h:7, heard of" in refused.err
     assert "silent" not in refused.err
     assert "--force" in refused.err
-    assert _there(sql, schema) == (1, 3)
+    assert _there(sql, schema) == (1, len(ROLES))
     assert cli("uninstall", "--yes", "--force").code == 0
     assert _there(sql, schema) == (0, 0)
 
@@ -218,7 +220,7 @@ def test_what_is_not_inboxds_would_go_too_so_it_refuses(
     result = cli("uninstall", "--yes", "--force")
     assert result.code == 1
     assert told.format(schema=schema) in result.err
-    assert _there(sql, schema) == (1, 3)
+    assert _there(sql, schema) == (1, len(ROLES))
     planned = cli("uninstall", "--dry-run")
     what = told.format(schema=schema).rpartition(": ")[2]
     assert "refused while this is there" in planned.out
@@ -257,7 +259,7 @@ def test_a_migrator_that_made_the_roles_drops_them(
         )
         monkeypatch.setenv("INBOXD_DATABASE__SCHEMA", made)
         assert cli("migrate").code == 0
-        assert _there(sql, made) == (1, 3)
+        assert _there(sql, made) == (1, len(ROLES))
         assert cli("uninstall", "--yes").code == 0
         assert _there(sql, made) == (0, 0)
     finally:
@@ -275,6 +277,6 @@ def test_a_role_that_may_not_changes_nothing(
         result = cli("uninstall", "--yes")
         assert result.code == 69
         assert "must be owner of schema" in result.err
-        assert _there(sql, schema) == (1, 3)
+        assert _there(sql, schema) == (1, len(ROLES))
     finally:
         sql(f"drop role {schema}_weak")

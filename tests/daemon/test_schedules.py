@@ -13,8 +13,10 @@ from inboxd.api.schedules import Schedule
 from inboxd.cli.exits import Exit
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.maintenance.schedules import send_schedules
+from inboxd.operations.schedules import add_schedule
 from inboxd.store import schedules
 from inboxd.store.pools import lend, transaction
+from inboxd.store.session import Session
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.rows import SQL, daemon_pool, daemon_session
@@ -152,11 +154,11 @@ async def test_two_workers_send_once(database: Database) -> None:
     await overdue(database, "1 hour")
     async with daemon_pool(database) as pool:
         async with lend(pool) as connection, transaction(pool, connection):
-            assert await connection.fetchrow(SQL["claim_schedule"], ["hourly"]) is not None
-            assert await schedules.send_due(pool, SQL, ["hourly"]) is None
+            assert await connection.fetchrow(SQL["claim_schedule"], ["hourly"], []) is not None
+            assert await schedules.send_due(pool, SQL, ["hourly"], []) is None
         async with anyio.create_task_group() as tasks:
             for _ in range(4):
-                tasks.start_soon(schedules.send_due, pool, SQL, ["hourly"])
+                tasks.start_soon(schedules.send_due, pool, SQL, ["hourly"], [])
     assert await database.fetchval("select count(*) from inboxd.commands") == 1
 
 
@@ -167,7 +169,7 @@ async def test_who_dies_between_insert_and_commit_has_sent_nothing(database: Dat
 
         async def die() -> None:
             async with lend(pool) as connection, transaction(pool, connection):
-                row = await connection.fetchrow(SQL["claim_schedule"], ["hourly"])
+                row = await connection.fetchrow(SQL["claim_schedule"], ["hourly"], [])
                 assert row is not None
                 await schedules._send(connection, SQL, row)
                 assert await connection.fetchval("select count(*) from inboxd.commands") == 1
@@ -176,7 +178,7 @@ async def test_who_dies_between_insert_and_commit_has_sent_nothing(database: Dat
         with pytest.raises(DRIVER_ERRORS):
             await die()
         assert await database.fetchval("select count(*) from inboxd.commands") == 0
-        assert (await schedules.send_due(pool, SQL, ["hourly"])) is not None
+        assert (await schedules.send_due(pool, SQL, ["hourly"], [])) is not None
     assert await database.fetchval("select count(*) from inboxd.commands") == 1
 
 
@@ -243,6 +245,53 @@ async def test_who_is_declared_by_nobody_is_marked_and_forgotten(database: Datab
         )
         assert await schedules.forget_undeclared(connection, SQL) == ["hourly"]
     assert await database.fetchval("select count(*) from inboxd.controls") == 0
+
+
+async def add(database: Database, **changes: Any) -> None:
+    """As an operator does."""
+    async with daemon_session(database) as connection:
+        schedule = Schedule(**{**HOURLY, **changes})
+        await add_schedule(Session(connection, SQL), schedule, actor="ada")
+
+
+async def test_what_an_operator_added_is_any_workers_to_send(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """No worker declares it, and none marks it; one that cannot be sent keeps it from nothing."""
+    await add(database)
+    await add(database, name="odd")
+    await overdue(database, "1 hour")
+    await database.execute("update inboxd.schedules set cron = 'odd' where name = 'odd'")
+    worker = await start_worker()
+
+    async def ran() -> bool:
+        query = "select count(*) from inboxd.commands_history where origin_kind = 'schedule'"
+        return bool(await database.fetchval(query))
+
+    await eventually(ran)
+    await worker.logged("schedule cannot be sent")
+    async with daemon_session(database) as connection:
+        assert await schedules.mark_undeclared(connection, SQL) == []
+        # As a worker of before marks and forgets it.
+        await database.execute("update inboxd.schedules set undeclared_at = clock_timestamp()")
+        left = "select count(*) from inboxd.schedules where undeclared_at is null"
+        assert await database.fetchval(left) == 2
+        assert await schedules.forget_undeclared(connection, SQL) == []
+
+
+async def test_a_declaration_takes_an_added_one_over(database: Database) -> None:
+    await add(database, source="ada")
+    since = await overdue(database, "3 hours")
+    await declare(database, payload='{"n": 2}')
+    (row,) = await database.fetch("select added_at, source, next_at from inboxd.schedules")
+    assert tuple(row) == (None, "a test", since)
+
+
+async def test_a_worker_of_before_takes_an_added_one_over_too(database: Database) -> None:
+    """Its statement does not know of `added_at`."""
+    await add(database, source="ada")
+    await database.execute("update inboxd.schedules set source = 'plugin p', undeclared_at = null")
+    assert await database.fetchval("select added_at from inboxd.schedules") is None
 
 
 @pytest.mark.safety

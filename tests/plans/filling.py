@@ -266,11 +266,16 @@ async def look_up(database: Database, known: Known) -> None:
         "commands held",
         "commands dead",
         "commands few",
+        "commands keyed",
+        "commands step",
+        "events few",
     ):
         table, type_ = name.split()
         find = f"select id from inboxd.{table} where type = $1 and crashes = 0"
         find += " order by id limit 10"
         known.ids[name] = [row[0] for row in await database.fetch(find, type_)]
+    find = "select id from inboxd.events where topic = 'chunked' and ordering_key = 'long' limit 10"
+    known.ids["events chunked"] = [row[0] for row in await database.fetch(find)]
     for table in TABLES:
         key = "event_id" if table.startswith("events") else "command_id"
         find = f"select {key} from inboxd.{table} where type = 'big' limit 1 offset 100"

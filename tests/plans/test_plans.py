@@ -31,13 +31,15 @@ Cases = Mapping[str, tuple[Case, tuple[str, ...]]]
 BUFFERS = 420
 BUFFERS_A_ROW = 6
 # These look at all heads of a topic, or ask each day of history for each of twenty rows; or survey
-# the buckets of all topics, and give one row for a topic.
+# the buckets of all topics, and give one row for a topic; or move rows, write others in their
+# places and move their edges, all within one call.
 MORE = {
     "flush_chunks": 1_500,
     "batch_steps": 1_500,
     "story_waits": 1_500,
     "take_events": 900,
     "status_lines": 900,
+    "replay_commands": 600,
 }
 
 

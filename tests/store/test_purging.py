@@ -12,6 +12,7 @@ from inboxd.settings import History
 from inboxd.store import purging
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database
+from tests.support.bulk_actions import ordered
 from tests.support.rows import SQL, daemon_pool, daemon_session
 
 pytestmark = pytest.mark.anyio
@@ -63,6 +64,25 @@ async def test_statistics_go_after_their_time_by_pages(
     assert sorted((await left()).values()) == [3, 15, 15, 30, 30]
 
 
+async def test_bulk_actions_that_ended_go_with_the_age_of_the_audit(database: Database) -> None:
+    for at in ("now()", OLD):
+        for status in ("completed", "scheduled"):
+            id_ = await ordered(database)
+            await database.execute(
+                f"update inboxd.actions set created_at = {at}, status = '{status}',"
+                f" ended_at = case '{status}' when 'completed' then {at} end where id = {id_}"
+            )
+
+    async def left() -> int:
+        found: int = await database.fetchval("select count(*) from inboxd.actions")
+        return found
+
+    await clear(database)
+    assert await left() == 4
+    await clear(database, audit="90d")
+    assert await left() == 3, "what has not ended stays, however old"
+
+
 async def test_the_audit_and_replays_stay_unless_told(database: Database) -> None:
     for at in ("now()", OLD):
         await database.execute(
@@ -88,6 +108,28 @@ async def test_young_lines_of_the_audit_are_not_removed_whatever_is_asked(
     )
     async with daemon_session(database) as session:
         assert await purging.remove(session, SQL, "audit", timedelta(0), 10) == 0
+
+
+async def test_the_line_of_a_bulk_action_stays_while_it_has_not_ended(database: Database) -> None:
+    for status in ("paused", "aborted"):
+        entry = await database.fetchval(
+            "insert into inboxd.audit (at, actor, action, target, count)"
+            f" values ({OLD}, 'ada', 'replay', 'commands', 1) returning id"
+        )
+        id_ = await ordered(database)
+        await database.execute(
+            "update inboxd.actions set audit_id = $1, status = $3, goes_on_as = $4,"
+            " ended_at = case $3 when 'aborted' then now() end where id = $2",
+            *(entry, id_, status, "running" if status == "paused" else None),
+        )
+    async with daemon_session(database) as session:
+        assert await purging.remove(session, SQL, "audit", timedelta(0), 10) == 1
+        left = "select a.status from inboxd.actions a join inboxd.audit l on l.id = a.audit_id"
+        assert [row["status"] for row in await database.fetch(left)] == ["paused"]
+        await database.execute(
+            "update inboxd.actions set status = 'aborted', goes_on_as = null, ended_at = now()"
+        )
+        assert await purging.remove(session, SQL, "audit", timedelta(0), 10) == 1
 
 
 async def _batch(database: Database, at: str = OLD, **more: object) -> tuple[int, UUID]:

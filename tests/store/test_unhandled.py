@@ -133,6 +133,7 @@ async def test_whoever_asks_what_living_workers_handle_heeds_what_they_serve(
         if "state IN ('running', 'draining')" in text and "subscriptions" in text
     }
     assert living.pop("mark_subscriptions") is False
+    assert living.pop("explain_event") is False  # it asks who holds a lease, not who handles
     assert living == dict.fromkeys(("line_up_arrivals", "unhandled", "is_unhandled"), True)
 
 

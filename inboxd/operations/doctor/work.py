@@ -190,6 +190,10 @@ async def running(look: Look) -> AsyncIterator[Finding]:
         found = f"{plural(row['commands'], 'command')} held by {row['name'] or row['worker']}, "
         found += f"without a heartbeat for {span(silence)}, such as {row['type']} {row['id']}"
         remedy = "start a worker: it takes them back within a lease; if one runs, see its log"
+        if row["silence"] is None:  # no reaper watches it
+            remedy = (
+                "write the worker's row anew, as docs/why.md has it: then a worker takes them back"
+            )
         verdict = thresholds.STUCK_LEASES.judge(silence / lease)
         yield Finding("stuck leases", verdict, found, remedy, silence, "seconds")
     if not lost:

@@ -4,6 +4,7 @@ The cases are run in transactions that are undone, on tables that `filling` fill
 on empty ones, to make plans.
 """
 
+from tests.plans.statements.bulk_actions import OF_ACTIONS, ORDERS
 from tests.plans.statements.case import SQL, Case
 from tests.plans.statements.daemon import DAEMON as _DAEMON
 from tests.plans.statements.finding import FINDING
@@ -26,6 +27,7 @@ DAEMON = {
     **OF_WORKERS,
     **SAMPLES,
     **CENSUS,
+    **OF_ACTIONS,
 }
 OPERATOR = {
     **_OPERATOR,
@@ -35,6 +37,7 @@ OPERATOR = {
     **OF_OPERATORS,
     **CHARTS,
     **TOTALS,
+    **ORDERS,
 }
 
 __all__ = ["DAEMON", "HANDLER", "OPERATOR", "PRODUCER", "SQL", "Case"]

@@ -208,7 +208,7 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "beat": (lambda c, k: workers.beat(c, SQL, k.worker, 0, "running"), ("commands_cancelling",)),
     "purge_audit": (
         lambda c, k: purging.remove(c, SQL, "audit", AGE, 10),
-        ("audit_at", "audit_pkey"),
+        ("audit_at", "audit_pkey", "actions_open"),
     ),
     "purge_replays": (lambda c, k: purging.remove(c, SQL, "replays", AGE, 10), ("replays_at",)),
     "purge_batches": (
@@ -237,7 +237,7 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "take_probe": (lambda c, k: breakers.take_probe(c, SQL, "brevo", k.worker, 9.0), ()),
     "keep_probe": (lambda c, k: breakers.keep_probe(c, SQL, "brevo", 1, k.worker, 9.0), ()),
     "forget_breakers": (lambda c, k: breakers.forget(c, SQL), ()),
-    "claim_schedule": (lambda c, k: c.fetch(SQL["claim_schedule"], ["hourly"]), ()),
+    "claim_schedule": (lambda c, k: c.fetch(SQL["claim_schedule"], ["hourly"], []), ()),
     "mark_schedules": (lambda c, k: schedules.mark_undeclared(c, SQL), ()),
     "lanes_events, daemon": (
         lambda c, k: c.fetch(SQL["lanes_events"], 100, 100),
@@ -459,7 +459,7 @@ async def _nest(session: Connection, _: Known) -> None:
     one = ([uuid4()], ["workflow"], ["w"], [held["id"]], [None], [1], [0], [False], [None])
     origin = (["command"], [7], [None], [None], [None])
     (made,) = await session.fetch(SQL["insert_batches"], *one, *origin)
-    await session.fetch(SQL["insert_steps"], [made["id"]], ["a"], [uuid4()])
+    await session.fetch(SQL["insert_steps"], [made["id"]], ["a"], [uuid4()], ["[]"])
     await session.execute(SQL["close_batch"], batch)
 
 

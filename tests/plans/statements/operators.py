@@ -6,21 +6,32 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from inboxd.api.schedules import Schedule
+from inboxd.operations.ability import RIGHTS
 from inboxd.settings import Queue
 from inboxd.store import (
+    batch_listing,
     breakers,
     endpoints,
     erase,
+    finding,
     labels,
     lines,
     listing,
+    markers,
     operations,
     producing,
     queues,
     rehearsal,
+    rights,
+    schedules,
     story,
     suspects,
+    waiting,
 )
+from inboxd.store.limits import Bounds
+from inboxd.store.session import Session
+from inboxd.store.wakeups import HotTable
 from tests.plans.filling import WORKER, Known
 from tests.plans.statements.case import SQL, Case, operator, run
 
@@ -51,7 +62,30 @@ _WHO = erase.Subject("nobody", None, None)
 _WHOM = _WHO.arguments()
 
 
+_ADDED = Schedule(
+    name="added",
+    source="me",
+    cron="0 3 * * *",
+    zone="UTC",
+    missed="once",
+    kind="command",
+    type="user.created",
+    schema_version=1,
+    lane=None,
+    priority=0,
+    tenant=None,
+    payload="{}",
+    time_field=None,
+)
+
+
+_CHANGED = ("0 3 * * *", "UTC", "once", 1, None, 0, None, "{}", None, None, None)
+
+
 _TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+_DAY = (_TODAY, _TODAY + timedelta(days=1))
 
 
 # One page of one partition.
@@ -61,10 +95,67 @@ _HERE = erase.BlockRange("p", _TODAY, _TODAY + timedelta(days=1), 0, 1, 1, 1)
 _DEAD = ("commands_failed",)
 
 
+_OF_COMMANDS = (
+    *("commands_pkey", "commands_command_id", "commands_holding", "commands_line"),
+    *("commands_lane", "commands_running", "commands_suspect_groups", "commands_unique_key"),
+)
+_OF_EVENTS = ("events_pkey", "events_head", "events_lines", "events_lane", "events_arrived")
+
+
+async def _spread(session: Session, table: HotTable) -> object:
+    return await operations.spread(
+        session, table, "f1", ["test.noop", "none"], newest=500, first=20, limit=10
+    )
+
+
+async def _markers(session: Session, known: Known) -> object:
+    await finding.plan_looks(session, walk=True)
+    return await markers.listed(session, *_DAY, look=500, limit=50)
+
+
+def _why_command(of: str) -> tuple[Case, tuple[str, ...]]:
+    bounds = Bounds(total=5, rate=10)
+    return (
+        operator(lambda s, k: waiting.of_command(s, k.of(of)[-1], bounds, 10, 100, 100)),
+        _OF_COMMANDS,
+    )
+
+
+def _why_event(of: str) -> tuple[Case, tuple[str, ...]]:
+    return operator(lambda s, k: waiting.of_event(s, k.of(of)[-1], 100)), _OF_EVENTS
+
+
+def _why_turn(of: str) -> tuple[Case, tuple[str, ...]]:
+    queues = {"big": Queue(), "keyed": Queue(priority=-1), "few": Queue(total_concurrency=5)}
+    return (
+        operator(lambda s, k: waiting.turn_of_command(s, k.of(of)[-1], queues, 100)),
+        (
+            *("commands_pkey", "commands_holding", "commands_lane"),
+            *("commands_arrived", "commands_again", "commands_suspects"),
+        ),
+    )
+
+
 OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "explain_command": _why_command("commands few"),
+    "explain_command, running": _why_command("commands held"),
+    "explain_command, dead": _why_command("commands dead"),
+    "explain_command of a key": _why_command("commands keyed"),
+    "explain_command of a step": _why_command("commands step"),
+    "explain_turn": _why_turn("commands few"),
+    "explain_turn of a key": _why_turn("commands keyed"),
+    "explain_event": _why_event("events few"),
+    "explain_event, dead": _why_event("events dead"),
+    "explain_event, arrived": _why_event("events turn"),
+    "explain_event, lined up": _why_event("events long"),
+    "explain_event of a chunk": _why_event("events chunked"),
+    "list_markers": (
+        operator(_markers),
+        ("audit_at", "breaker_changes_at", "workers_started"),
+    ),
     "list_breakers": (operator(lambda s, k: breakers.listed(s, uses=["command test.noop"])), ()),
     "force_breaker": (
-        operator(lambda s, k: breakers.force(s, "brevo", "open", "me", None)),
+        operator(lambda s, k: breakers.force(s, "brevo", "open", "me", None, None)),
         ("breakers_pkey",),
     ),
     "list_endpoints": (operator(lambda s, k: endpoints.listed(s)), ()),
@@ -123,6 +214,28 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         operator(lambda s, k: operations.replay_as_new(s, k.of("commands dead"), "me", None)),
         (),
     ),
+    "replace_payload": (
+        operator(lambda s, k: operations.replace_payload(s, k.of("commands dead")[0], "{}")),
+        (),
+    ),
+    "consequences": (
+        operator(lambda s, k: operations.consequences(s, k.of("commands dead"))),
+        ("commands_pkey", "batches_pkey", "commands_unique_key"),
+    ),
+    "count_consequences": (
+        operator(
+            lambda s, k: operations.count_consequences(s, k.of("commands dead"), 1000, ["q"], [])
+        ),
+        ("commands_pkey", "dependencies_needs", "commands_line"),
+    ),
+    "lacking_rights": (operator(lambda s, k: rights.lacking(s, RIGHTS["run"])), ()),
+    "hold_schedule": (operator(lambda s, k: schedules.hold(s, "hourly")), ()),
+    "add_schedule": (operator(lambda s, k: schedules.add(s, _ADDED)), ()),
+    "change_schedule": (
+        operator(lambda s, k: s.execute("change_schedule", 1, *_CHANGED, _TODAY)),
+        ("schedules_pkey",),
+    ),
+    "remove_schedule": (run("remove_schedule", 1), ("schedules_pkey",)),
     "replay_commands_in_place": (
         operator(
             lambda s, k: operations.replay_in_place(
@@ -316,7 +429,10 @@ _ANY = (None,) * 6
 
 OPERATOR |= {
     "batch_continuations": (run("batch_continuations", _step, 10), ("dependencies_needs",)),
-    "batch_steps": (run("batch_steps", _flow, 20), ("steps_pkey", "commands_command_id")),
+    "batch_steps": (
+        operator(lambda s, k: batch_listing.steps(s, k.flow, 20, _TODAY)),
+        ("steps_pkey", "commands_batch"),
+    ),
     "batch_failures": (run("batch_failures", _flow, 10), ("commands_failed_members",)),
     "batches_within": (run("batches_within", None, _flow), ("batches_pkey", "batches_parent")),
     "cancel_batch": (run("cancel_batch", _flow), ("batches_pkey", "dependencies_waiting")),
@@ -336,6 +452,28 @@ OPERATOR |= {
         ("commands_pkey",),
     ),
     "sample_events": (run("sample_events", lambda k: k.of("events big")), ("events_pkey",)),
+    "spread_commands": (
+        operator(lambda s, k: _spread(s, "commands")),
+        ("commands_failures",),
+    ),
+    "spread_events": (
+        operator(lambda s, k: _spread(s, "events")),
+        ("events_failures",),
+    ),
+    "story_attempts": (
+        operator(
+            lambda s, k: story.attempts(
+                s,
+                [
+                    ("event", k.of("events big")[0], None),
+                    ("command", k.of("commands big")[0], None),
+                    ("event", 1_000_000_007, _TODAY),
+                    ("command", 1_000_000_007, _TODAY),
+                ],
+            )
+        ),
+        ("events_pkey", "commands_pkey"),
+    ),
     "story_replays": (run("story_replays", ["event"], [7], 10), ("replays_old",)),
     "story_steps": (run("story_steps", _steps), ("steps_member_key",)),
     "story_waits": (run("story_waits", _steps, 10), ("dependencies_waiting",)),

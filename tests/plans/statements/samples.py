@@ -3,7 +3,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from inboxd.store import purging, samples
+from inboxd.model.notices import Cause
+from inboxd.store import notices, purging, samples
 from inboxd.store.connections import Connection
 from tests.plans.filling import Known
 from tests.plans.statements.case import SQL, Case, operator
@@ -20,6 +21,9 @@ async def _write_lanes(session: Connection, _: Known) -> None:
     await session.execute(SQL["write_sampled_lanes"], datetime.now(UTC), *lanes)
 
 
+_CAUSES = [Cause("dead letters", "event", "a.b"), Cause("open breaker", "", "brevo")]
+
+
 SAMPLES: dict[str, tuple[Case, tuple[str, ...]]] = {
     "begin_sample": (lambda c, k: c.fetch(SQL["begin_sample"], "60s"), ()),
     "newest_sample": (lambda c, k: samples.newest(c, SQL), ("newest_sample_pkey",)),
@@ -34,6 +38,14 @@ SAMPLES: dict[str, tuple[Case, tuple[str, ...]]] = {
         ),
         ("samples_pkey",),
     ),
+    "open_breakers": (lambda c, k: notices.open_breakers(c, SQL), ()),
+    "begin_notices": (lambda c, k: notices.begin(c, SQL, _CAUSES), ("notices_open",)),
+    "end_notices": (
+        lambda c, k: notices.end(c, SQL, _CAUSES, timedelta(minutes=1)),
+        ("notices_open",),
+    ),
+    "close_notices": (lambda c, k: notices.close(c, SQL, _CAUSES), ("notices_open",)),
+    "forget_notices": (lambda c, k: notices.forget(c, SQL), ()),
     "write_sampled_lanes": (_write_lanes, ()),
     "thin_samples": (
         lambda c, k: purging.thin_samples(c, SQL, timedelta(hours=12), _ago(hours=18), 10),
@@ -51,6 +63,7 @@ SAMPLES: dict[str, tuple[Case, tuple[str, ...]]] = {
 
 
 CHARTS: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "list_notices": (operator(lambda s, k: notices.listed(s, only_open=True, limit=100)), ()),
     "sample_series": (
         operator(lambda s, k: samples.series(s, _ago(days=1), _ago(), 96)),
         ("samples_pkey",),

@@ -1,23 +1,46 @@
--- The steps of a workflow in the order of their names' rows, and what each still waits for.
--- parameters: $1 bigint workflow, $2 integer limit
--- returns: name, kind, id, type, status, attempts, finished_at, error (the newest, shortened; or that it was skipped),
---          waits (text[]: names with conditions; what has come is no more among them)
+-- Steps of a workflow: how each is, what it waited for when it was made, and what it still waits for. They are read as
+-- the members of a batch that they are, so that of history no day is asked for each of them; what is not found so, since
+-- it runs or is a batch, is looked for by its uuid. Names meet members by sorting both: a join of two lists of a thousand
+-- would be a million comparisons.
+-- parameters: $1 bigint workflow, $2 integer steps at most, by name, $3 timestamptz when the workflow was created
+-- returns: name, member (uuid), kind, id, type, status, attempts, finished_at, error (the newest, shortened; or that it was
+--          skipped), after (text[]: names with conditions; null: not kept), waits (text[]: uuids with conditions; what has
+--          come is no more among them); in the order in which they were made
 -- locks: nothing
-SELECT s.name, CASE WHEN b.id IS NULL THEN 'command' ELSE b.kind END AS kind, coalesce(c.id, h.id, b.id) AS id,
-       coalesce(c.type, h.type) AS type, coalesce(c.status, h.status, b.status) AS status,
-       coalesce(c.attempts, h.attempts) AS attempts, coalesce(h.finished_at, b.finished_at) AS finished_at,
-       CASE WHEN h.status = 'cancelled' AND NOT h.cancel_requested THEN 'skipped: not needed'
-            ELSE left(coalesce(c.errors, h.errors) -> -1 ->> 'error', 200) END AS error,
-       ARRAY(SELECT coalesce(n.name, d.needs::text) || ' ' || d.condition
-               FROM {schema}.dependencies d LEFT JOIN LATERAL (SELECT name FROM {schema}.steps n WHERE n.member = d.needs LIMIT 1) n ON true
-              WHERE d.waiting = s.member AND coalesce(c.status, b.status) = 'waiting' ORDER BY 1) AS waits
-  FROM {schema}.steps s
-  LEFT JOIN LATERAL (SELECT id, command_id, type, status, attempts, errors FROM {schema}.commands c
-                      WHERE c.command_id = s.member LIMIT 1) c ON true
-  LEFT JOIN LATERAL (SELECT * FROM (
-                     SELECT id, type, status, attempts, finished_at, errors, cancel_requested FROM {schema}.commands_history h
-                      WHERE h.command_id = s.member OFFSET 0) each ORDER BY id DESC LIMIT 1) h ON true
-  LEFT JOIN LATERAL (SELECT id, kind, status, finished_at FROM {schema}.batches b
-                      WHERE b.batch_id = s.member LIMIT 1) b ON true
- WHERE s.batch_id = $1::bigint
- ORDER BY coalesce(c.command_id, s.member), s.name LIMIT $2
+WITH named AS MATERIALIZED (
+    SELECT s.name, s.member, s.after FROM {schema}.steps s WHERE s.batch_id = $1::bigint ORDER BY s.batch_id, s.name LIMIT $2::integer
+), unsettled AS MATERIALIZED (
+    SELECT c.command_id, c.id, c.type, c.status, c.attempts, NULL::timestamptz AS finished_at,
+           {content text: left(c.errors -> -1 ->> 'error', 200)} AS error
+      FROM {schema}.commands c
+     WHERE c.batch_id BETWEEN $1::bigint AND $1::bigint AND c.status <> 'running' LIMIT 2 * $2
+), settled AS MATERIALIZED (
+    SELECT h.command_id, h.id, h.type, h.status, h.attempts, h.finished_at,
+           CASE WHEN h.status = 'cancelled' AND NOT h.cancel_requested THEN 'skipped: not needed'
+                ELSE {content text: left(h.errors -> -1 ->> 'error', 200)} END AS error
+      FROM {schema}.commands_history h
+     WHERE h.batch_id = $1 AND h.finished_at >= $3::timestamptz LIMIT 2 * $2
+), placed AS MATERIALIZED (
+    SELECT u.name, u.member, u.after, lead(u.id) OVER beside AS id, lead(u.type) OVER beside AS type,
+           lead(u.status) OVER beside AS status, lead(u.attempts) OVER beside AS attempts,
+           lead(u.finished_at) OVER beside AS finished_at, lead(u.error) OVER beside AS error
+      FROM (SELECT n.name, n.member, n.after, NULL::bigint AS id, NULL::text AS type, NULL::text AS status,
+                   NULL::smallint AS attempts, NULL::timestamptz AS finished_at, NULL::text AS error, NULL::boolean AS hot
+              FROM named n
+             UNION ALL SELECT NULL, m.command_id, NULL, m.id, m.type, m.status, m.attempts, m.finished_at, m.error, true FROM unsettled m
+             UNION ALL SELECT NULL, m.command_id, NULL, m.id, m.type, m.status, m.attempts, m.finished_at, m.error, false FROM settled m) u
+    WINDOW beside AS (PARTITION BY u.member ORDER BY u.name IS NULL, u.hot DESC, u.id DESC)
+)
+SELECT n.name, n.member, CASE WHEN b.id IS NULL THEN 'command' ELSE b.kind END AS kind,
+       coalesce(n.id, c.id, b.id) AS id, coalesce(n.type, c.type) AS type,
+       coalesce(n.status, c.status, b.status) AS status, coalesce(n.attempts, c.attempts) AS attempts,
+       coalesce(n.finished_at, b.finished_at) AS finished_at, coalesce(n.error, c.error) AS error, n.after,
+       ARRAY(SELECT d.needs::text || ' ' || d.condition FROM {schema}.dependencies d
+              WHERE d.waiting = n.member AND coalesce(n.status, b.status) = 'waiting') AS waits
+  FROM placed n
+  LEFT JOIN LATERAL (SELECT c.id, c.type, c.status, c.attempts, {content text: left(c.errors -> -1 ->> 'error', 200)} AS error
+                       FROM {schema}.commands c WHERE n.id IS NULL AND c.command_id = n.member LIMIT 1) c ON true
+  LEFT JOIN LATERAL (SELECT b.id, b.kind, b.status, b.finished_at FROM {schema}.batches b
+                      WHERE n.id IS NULL AND c.id IS NULL AND b.batch_id = n.member LIMIT 1) b ON true
+ WHERE n.name IS NOT NULL
+ ORDER BY n.member, n.name

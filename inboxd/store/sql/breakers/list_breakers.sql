@@ -6,7 +6,7 @@
 SELECT b.name, b.mode, b.state, b.opens, b.open_until,
        greatest(0, extract(epoch FROM b.open_until - clock_timestamp()))::float8 AS rest,
        CASE WHEN b.probe_until > clock_timestamp() THEN coalesce(w.name, b.probe_by::text) END AS prober,
-       b.reason, b.actor, b.forced_for, b.uses, b.changed_at
+       {content text: b.reason} AS reason, b.actor, b.forced_for, b.uses, b.changed_at
   FROM {schema}.breakers b
   LEFT JOIN {schema}.workers w ON w.id = b.probe_by
  WHERE ($1::text IS NULL OR b.name = $1) AND ($2::text[] IS NULL OR b.uses && $2)

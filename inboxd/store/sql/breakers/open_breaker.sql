@@ -1,13 +1,19 @@
--- Open a breaker, if nobody changed it meanwhile; workers are notified by a trigger.
+-- Open a breaker, if nobody changed it meanwhile; workers are notified by a trigger. The first of breaks in a row is
+-- noted, for charts.
 -- parameters: $1 text name, $2 bigint the version that is known (0: none), $3 float8 seconds of the break,
 --   $4 int breaks in a row, this one included, $5 text why
 -- returns: version; no row when somebody changed it
 -- locks: the row
-INSERT INTO {schema}.breakers AS old (name, state, opens, open_until, reason, version)
-VALUES ($1, 'open', $4, clock_timestamp() + make_interval(secs => $3), $5, $2 + 1)
-    ON CONFLICT (name) DO UPDATE
-   SET state = 'open', opens = excluded.opens, reason = excluded.reason, version = old.version + 1,
-       open_until = clock_timestamp() + make_interval(secs => $3), probe_by = NULL, probe_until = NULL,
-       changed_at = clock_timestamp()
- WHERE old.version = $2 AND old.mode = 'auto'
-RETURNING version
+WITH opened AS (
+    INSERT INTO {schema}.breakers AS old (name, state, opens, open_until, reason, version)
+    VALUES ($1, 'open', $4, clock_timestamp() + make_interval(secs => $3), $5, $2 + 1)
+        ON CONFLICT (name) DO UPDATE
+       SET state = 'open', opens = excluded.opens, reason = excluded.reason, version = old.version + 1,
+           open_until = clock_timestamp() + make_interval(secs => $3), probe_by = NULL, probe_until = NULL,
+           changed_at = clock_timestamp()
+     WHERE old.version = $2 AND old.mode = 'auto'
+    RETURNING name, version
+), noted AS (
+    INSERT INTO {schema}.breaker_changes (name, state) SELECT name, 'open' FROM opened WHERE $4 = 1
+)
+SELECT version FROM opened

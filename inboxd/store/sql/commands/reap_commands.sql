@@ -34,10 +34,12 @@ UPDATE {schema}.commands c
        worker_id = NULL,
        started_at = NULL,
        errors = CASE WHEN jsonb_array_length(c.errors) >= 50 THEN c.errors - 0 ELSE coalesce(c.errors, '[]') END
-                || jsonb_build_object('at', clock_timestamp(), 'attempt', c.attempts + 1, 'worker', $1::uuid,
-                                      'process', (SELECT w.host || ':' || w.pid FROM {schema}.workers w
-                                                   WHERE w.id = $1::uuid),
-                                      'error', 'WorkerDied: the worker died while it ran this command'),
+                || (jsonb_build_object('at', clock_timestamp(), 'attempt', c.attempts + 1, 'worker', $1::uuid,
+                                       'process', (SELECT w.host || ':' || w.pid FROM {schema}.workers w
+                                                    WHERE w.id = $1::uuid),
+                                       'error', 'WorkerDied: the worker died while it ran this command')
+                    || jsonb_strip_nulls(jsonb_build_object('release', (SELECT w.release FROM {schema}.workers w
+                                                                         WHERE w.id = $1::uuid)))),
        fingerprint = 'worker-died:' || c.type,
        updated_at = clock_timestamp()
   FROM judged

@@ -1,4 +1,5 @@
 -- Write down what a worker that joins is to send, and when; sorted, so that two workers do not deadlock.
+-- One of the same name that an operator added is declared from then on.
 -- A schedule whose times stay what they were keeps its next one: what was missed meanwhile is due.
 -- parameters: arrays, one entry a schedule: $1 text[] names, $2 text[] sources, $3 text[] crons, $4 text[]
 --             zones, $5 text[] missed, $6 text[] kinds, $7 text[] types, $8 smallint[] schema versions,
@@ -26,10 +27,12 @@ ON CONFLICT (name) DO UPDATE
        next_at = CASE WHEN (old.cron, old.zone) = (excluded.cron, excluded.zone) THEN old.next_at
                       ELSE excluded.next_at END,
        title = excluded.title, description = excluded.description, undeclared_at = NULL,
-       updated_at = clock_timestamp()
+       added_at = NULL, updated_at = clock_timestamp()
  WHERE (old.source, old.cron, old.zone, old.missed, old.kind, old.type, old.schema_version, old.lane,
-        old.priority, old.tenant, old.payload, old.time_field, old.title, old.description, old.undeclared_at)
+        old.priority, old.tenant, old.payload, old.time_field, old.title, old.description, old.undeclared_at,
+        old.added_at)
        IS DISTINCT FROM
        (excluded.source, excluded.cron, excluded.zone, excluded.missed, excluded.kind, excluded.type,
         excluded.schema_version, excluded.lane, excluded.priority, excluded.tenant, excluded.payload,
-        excluded.time_field, excluded.title, excluded.description, NULL::timestamptz)
+        excluded.time_field, excluded.title, excluded.description, NULL::timestamptz,
+        NULL::timestamptz)

@@ -3,7 +3,7 @@
 -- returns: name of each
 -- locks: the rows
 WITH gone AS (
-    DELETE FROM {schema}.schedules WHERE undeclared_at < clock_timestamp() - interval '7 days'
+    DELETE FROM {schema}.schedules WHERE added_at IS NULL AND undeclared_at < clock_timestamp() - interval '7 days'
     RETURNING name
 ), pauses AS (
     DELETE FROM {schema}.controls c USING gone WHERE c.kind = 'schedule' AND c.name = gone.name

@@ -1,4 +1,5 @@
--- Note since when no living worker declares a schedule, and when one does again.
+-- Note since when no living worker declares a schedule, and when one does again; one that an operator added
+-- is nobody's to declare.
 -- parameters: none
 -- returns: name of each that is marked now
 -- locks: the rows that change
@@ -6,7 +7,7 @@ WITH judged AS (
     SELECT s.id, s.undeclared_at IS NULL AS was_declared,
            EXISTS (SELECT FROM {schema}.workers w
                     WHERE w.state IN ('running', 'draining') AND s.name = ANY (w.schedules)) AS is_declared
-      FROM {schema}.schedules s
+      FROM {schema}.schedules s WHERE s.added_at IS NULL
 )
 UPDATE {schema}.schedules s
    SET undeclared_at = CASE WHEN judged.is_declared THEN NULL ELSE clock_timestamp() END

@@ -1,13 +1,16 @@
 -- The server's settings and counts that decide how safe and how fast inboxd can be.
 -- parameters: none
--- returns: version (number), version_text, role, read_only, autovacuum, track_counts, track_activities, fsync,
+-- returns: version (number), version_text, role, read_only (a standby, or by the server's, the database's or the role's
+--          settings; not by this session's own, as looks have it), autovacuum, track_counts, track_activities, fsync,
 --          full_page_writes, synchronous_commit, waits_for_standby (commits wait for one), standbys (that
 --          answer for commits; null: not to be seen), reads_others (the role sees all sessions), connections,
 --          most_connections (for others than superusers), age (of the oldest unfrozen transaction id)
 -- locks: nothing
 SELECT current_setting('server_version_num')::integer AS version, current_setting('server_version') AS version_text,
        current_user::text AS role,
-       pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean AS read_only,
+       pg_is_in_recovery()
+           OR (SELECT s.setting::boolean AND s.source NOT IN ('client', 'session') FROM pg_settings s
+                WHERE s.name = 'default_transaction_read_only') AS read_only,
        current_setting('autovacuum')::boolean AS autovacuum,
        current_setting('track_counts')::boolean AS track_counts,
        current_setting('track_activities')::boolean AS track_activities,

@@ -1,9 +1,9 @@
 -- Enable an endpoint, as if it had never failed; workers are notified by a trigger.
--- parameters: $1 text name
--- returns: name; no row when there is no such endpoint, or it is enabled already
+-- parameters: $1 text name, $2 timestamptz: only if it was changed then (null: whenever)
+-- returns: name; no row when there is no such endpoint, or it is enabled already, or was changed at another time
 -- locks: the row
 UPDATE {schema}.endpoints
    SET enabled = true, disabled_at = NULL, disabled_by = NULL, disabled_reason = NULL, failing_since = NULL,
        version = version + 1, changed_at = clock_timestamp()
- WHERE name = $1 AND NOT enabled
+ WHERE name = $1 AND NOT enabled AND ($2::timestamptz IS NULL OR changed_at = $2)
 RETURNING name

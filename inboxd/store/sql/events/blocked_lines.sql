@@ -75,6 +75,6 @@ SELECT shown.topic, shown.key, shown.held_by, e.id, e.event_id, e.type, e.attemp
        extract(epoch FROM clock_timestamp() - shown.since)::double precision AS age,
        CASE WHEN shown.held_by = 'retry' THEN e.run_at END AS next_at,
        CASE WHEN shown.held_by = 'no handler' THEN 'NoHandler: no live worker handles this type here'
-            ELSE e.errors -> -1 ->> 'error' END AS error
+            ELSE {content text: e.errors -> -1 ->> 'error'} END AS error
   FROM shown JOIN {schema}.events e ON e.id BETWEEN shown.id AND shown.id
  ORDER BY shown.since, e.id

@@ -4,7 +4,7 @@
 -- returns: kind, fingerprint, type, count, first_at, last_at, first_id, last_id, error (of the newest)
 -- locks: nothing
 SELECT '{kind}' AS kind, g.fingerprint, g.type, g.count, f.updated_at AS first_at, l.updated_at AS last_at,
-       g.first_id, g.last_id, left(l.errors -> -1 ->> 'error', 1000) AS error
+       g.first_id, g.last_id, {content text: left(l.errors -> -1 ->> 'error', 1000)} AS error
   FROM (SELECT fingerprint, type, count(*) AS count, min(id) AS first_id, max(id) AS last_id
           FROM {schema}.{table}
          WHERE status || '' = 'failed' AND ($1::text IS NULL OR fingerprint = $1)

@@ -8,7 +8,7 @@
 -- returns: parent_kind, parent_id, looked (jsonb: status -> how many), and rows of the view story
 -- locks: nothing
 WITH running AS MATERIALIZED (
-    SELECT s.* FROM {schema}.story s
+    SELECT {story of s} FROM {schema}.story s
      WHERE s.hot AND s.kind = 'command' AND s.status = 'running'
        AND s.worker_id = ANY (ARRAY(SELECT w.id FROM {schema}.workers w WHERE w.state IN ('running', 'draining')))
        AND (s.causation_id = ANY ($1::uuid[]) OR s.batch_id = ANY ($2::bigint[]))
@@ -20,28 +20,28 @@ WITH running AS MATERIALIZED (
            c.*
       FROM unnest($1::uuid[], $2::bigint[], $6::text[], $7::bigint[]) AS p(uuid, batch, kind, id)
      CROSS JOIN LATERAL (
-         (SELECT s.* FROM {schema}.story s
+         (SELECT {story of s} FROM {schema}.story s
            WHERE s.hot AND s.kind = 'command' AND s.causation_id = p.uuid AND s.batch_id IS NULL
              AND (s.origin_kind IS DISTINCT FROM p.kind OR s.origin_id IS NULL OR s.origin_id = p.id)
              AND s.status LIKE 'failed' LIMIT $4)
          UNION
-         (SELECT s.* FROM {schema}.story s
+         (SELECT {story of s} FROM {schema}.story s
            WHERE s.causation_id = p.uuid AND s.batch_id IS NULL AND s.status <> 'running'
              AND (s.origin_kind IS DISTINCT FROM p.kind OR s.origin_id IS NULL OR s.origin_id = p.id)
              AND (s.finished_at IS NULL OR s.finished_at >= $3::timestamptz) LIMIT $4)
          UNION
-         (SELECT s.* FROM {schema}.story s
+         (SELECT {story of s} FROM {schema}.story s
            WHERE s.hot AND s.kind = 'command' AND s.batch_id = p.batch AND s.status LIKE 'failed' LIMIT $4)
          UNION
-         (SELECT s.* FROM {schema}.story s
+         (SELECT {story of s} FROM {schema}.story s
            WHERE s.batch_id = p.batch AND s.status <> 'running'
              AND (s.finished_at IS NULL OR s.finished_at >= $3::timestamptz) LIMIT $4)
          UNION
-         (SELECT s.* FROM {schema}.story s
+         (SELECT {story of s} FROM {schema}.story s
            WHERE s.kind = 'batch' AND s.status = 'running' AND s.causation_id = p.uuid AND s.batch_id IS NULL
              AND (s.origin_kind IS DISTINCT FROM p.kind OR s.origin_id IS NULL OR s.origin_id = p.id) LIMIT $4)
          UNION
-         (SELECT s.* FROM {schema}.story s
+         (SELECT {story of s} FROM {schema}.story s
            WHERE s.kind = 'batch' AND s.status = 'running' AND s.batch_id = p.batch LIMIT $4)
          UNION
          (SELECT r.* FROM running r

@@ -3,6 +3,6 @@
 -- parameters: $1 uuid (null: by number), $2 bigint number
 -- returns: rows of the view story
 -- locks: nothing
-(SELECT * FROM (SELECT * FROM {schema}.story WHERE uuid = $1::uuid OFFSET 0) each ORDER BY hot DESC, id DESC LIMIT 1)
+(SELECT * FROM (SELECT {story of s} FROM {schema}.story s WHERE uuid = $1::uuid OFFSET 0) each ORDER BY hot DESC, id DESC LIMIT 1)
 UNION ALL
-SELECT * FROM {schema}.story WHERE $1::uuid IS NULL AND id = $2::bigint
+SELECT {story of s} FROM {schema}.story s WHERE $1::uuid IS NULL AND id = $2::bigint

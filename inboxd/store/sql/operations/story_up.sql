@@ -5,15 +5,15 @@
 -- returns: rows of the view story, the given one first
 -- locks: nothing
 WITH RECURSIVE up AS (
-    (SELECT s.*, 1 AS step FROM {schema}.story s WHERE s.kind = $1 AND s.id = $2 LIMIT 1)
+    (SELECT {story of s}, 1 AS step FROM {schema}.story s WHERE s.kind = $1 AND s.id = $2 LIMIT 1)
     UNION ALL
     SELECT parent.*, up.step + 1
       FROM up
      CROSS JOIN LATERAL (
-         (SELECT s.* FROM {schema}.story s WHERE s.kind = 'batch' AND s.id = up.batch_id)
+         (SELECT {story of s} FROM {schema}.story s WHERE s.kind = 'batch' AND s.id = up.batch_id)
          UNION ALL
          (SELECT * FROM (
-              SELECT s.* FROM {schema}.story s WHERE up.batch_id IS NULL AND s.uuid = up.causation_id OFFSET 0) each
+              SELECT {story of s} FROM {schema}.story s WHERE up.batch_id IS NULL AND s.uuid = up.causation_id OFFSET 0) each
            WHERE up.origin_kind IS DISTINCT FROM each.kind OR up.origin_id IS NULL OR up.origin_id = each.id
            ORDER BY hot DESC, id DESC LIMIT 1)
      ) parent

@@ -1,4 +1,5 @@
--- Remove old lines of the audit; never what is younger than 30 days.
+-- Remove old lines of the audit; never what is younger than 30 days, nor the line of a
+-- bulk action that has not ended.
 -- parameters: $1 interval age, $2 integer rows
 -- returns: how many were removed
 -- locks: the rows

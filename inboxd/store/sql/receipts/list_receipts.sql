@@ -4,7 +4,7 @@
 -- returns: receipt_id, received_at, source, outcome, event_ids, body_bytes, has_body, content_type, address, key_id,
 --          held (whether its events wait)
 -- locks: nothing
-SELECT r.receipt_id, r.received_at, r.source, r.outcome, r.event_ids, r.body_bytes, r.body IS NOT NULL AS has_body,
+SELECT r.receipt_id, r.received_at, r.source, r.outcome, r.event_ids, r.body_bytes, {content boolean: r.body IS NOT NULL} AS has_body,
        r.content_type, r.address, r.key_id,
        r.outcome = 'held' AND EXISTS (
            SELECT FROM {schema}.held_receipts h WHERE h.receipt_id = r.receipt_id OFFSET 0) AS held

@@ -1,5 +1,5 @@
 -- What lets some roles call a function, and nobody else: statements, since a role's name is no parameter.
--- parameters: $1 text name, $2 text[] roles (producer, receiver, worker)
+-- parameters: $1 text name, $2 text[] roles (operator, producer, receiver, viewer, worker)
 -- returns: statement (SQL)
 -- locks: nothing
 WITH made(signature) AS (
@@ -9,5 +9,5 @@ SELECT format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', signature) AS stateme
 UNION ALL
 SELECT format(CASE WHEN role = ANY ($2) THEN 'GRANT EXECUTE ON FUNCTION %s TO %I'
                    ELSE 'REVOKE EXECUTE ON FUNCTION %s FROM %I' END, signature, '{schema}_' || role)
-  FROM made, (VALUES ('producer'), ('receiver'), ('worker')) AS known(role)
+  FROM made, (VALUES ('operator'), ('producer'), ('receiver'), ('viewer'), ('worker')) AS known(role)
  WHERE to_regrole('{schema}_' || role) IS NOT NULL

@@ -24,4 +24,4 @@ SELECT r.rolname::text AS role,
                         ELSE to_regnamespace((pg_identify_object(classid, objid, objsubid)).schema)
                     END, 0) IS DISTINCT FROM to_regnamespace('{schema}')::oid
               ORDER BY 1 LIMIT 5) AS owned
-  FROM pg_roles r WHERE r.rolname IN ('{schema}_producer', '{schema}_receiver', '{schema}_worker') ORDER BY 1
+  FROM pg_roles r WHERE r.rolname IN ('{schema}_operator', '{schema}_producer', '{schema}_receiver', '{schema}_viewer', '{schema}_worker') ORDER BY 1

@@ -15,14 +15,18 @@ SELECT found.whole - ARRAY['payload', 'headers']
                WHERE o.id <> found.id))
        || CASE WHEN $3::boolean THEN jsonb_build_object(
               'headers', found.headers,
-              'payload', coalesce(found.payload, (SELECT b.payload FROM {schema}.bodies b
-                                                   WHERE b.id = found.body_id AND b.created_at = found.body_at)))
+              'payload', coalesce(found.payload, {content jsonb: (SELECT b.payload FROM {schema}.bodies b
+                                  WHERE b.id = found.body_id AND b.created_at = found.body_at)}))
           ELSE '{}' END
   FROM (SELECT to_jsonb(e) AS whole, id, event_id, payload, headers, body_id, body_at, 1 AS place
-          FROM {schema}.events e
+          FROM (SELECT {event but payload, headers, errors}, position, head, {content jsonb: payload} AS payload,
+                       {content jsonb: headers} AS headers, {content jsonb: errors} AS errors FROM {schema}.events) e
          WHERE id = ANY ($1::bigint || ARRAY(SELECT named.id FROM {schema}.events named WHERE named.event_id = $2::uuid))
         UNION ALL
         SELECT to_jsonb(e) || jsonb_build_object('duration', extract(epoch FROM duration)), id, event_id,
                payload, headers, body_id, body_at, 2
-          FROM {schema}.events_history e WHERE id = $1::bigint OR event_id = $2::uuid) found
+          FROM (SELECT {event but payload, headers, errors}, finished_at, duration, worker_id,
+                       {content jsonb: payload} AS payload, {content jsonb: headers} AS headers,
+                       {content jsonb: errors} AS errors FROM {schema}.events_history) e
+         WHERE id = $1::bigint OR event_id = $2::uuid) found
  ORDER BY found.place, found.id DESC LIMIT 1

@@ -1,0 +1,31 @@
+"""`inboxd notices`: what was worth waking somebody for, and is so still."""
+
+from typing import Annotated
+
+import typer
+
+from inboxd.cli import columns
+from inboxd.cli.options import Looking
+from inboxd.cli.output import TableColumn
+
+_COLUMNS = (
+    *("id", "cause", TableColumn("kind"), TableColumn("subject", cut="left")),
+    TableColumn("since", "began_at", kind="time"),
+    TableColumn("gone since", "gone_at", kind="time", extra=True),
+    TableColumn("ended", "ended_at", kind="time"),
+)
+
+
+def notices(
+    *,
+    all_: Annotated[bool, typer.Option("--all", help="Also those that have ended.")] = False,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, max=10_000, help="Most notices to list.")
+    ] = 100,
+    given: Looking,
+) -> None:
+    """List notices that are open: what was worth waking somebody for; the newest first."""
+    from inboxd.store.notices import listed
+
+    found = given.ask(lambda session: listed(session, only_open=not all_, limit=limit))
+    given.print({"notices": found}, [columns.table(_COLUMNS, found)])

@@ -1,0 +1,101 @@
+"""Tells what is worth waking somebody for, as events of the topic that is set for it.
+
+Owns when a notice begins and ends. Promises: one event when a cause begins and one when it has been
+gone for a while, each with the row that notes it, in one transaction; nothing is told from a sample
+that is stale, so that a leader that cannot count ends nothing.
+*See:* `model/notices.py`, what is a cause; `store/notices.py`.
+"""
+
+from typing import Any
+
+from inboxd.maintenance.context import MaintenanceContext
+from inboxd.model.notices import (
+    BEGAN,
+    ENDED,
+    Cause,
+    CauseFigures,
+    End,
+    NoticeRules,
+    look,
+    sentence,
+)
+from inboxd.settings import Settings
+from inboxd.store import notices, samples
+from inboxd.store.connections import Connection, Row
+from inboxd.store.pools import transact
+from inboxd.store.queues import HOLDERS
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+class NoticeTask:
+    """Begins and ends the notices of one inbox, as long as this worker leads."""
+
+    def __init__(self, context: MaintenanceContext, settings: Settings, topic: str) -> None:
+        """topic: that of the events."""
+        given = settings.notices
+        age = given.backlog_age
+        self._context, self._settings, self._settled = context, settings, given.settled
+        self._rules = NoticeRules(
+            topic=topic,
+            dead_letters=given.dead_letters,
+            blocked_keys=given.blocked_keys,
+            breakers=given.breakers,
+            backlog_rows=given.backlog_rows,
+            backlog_age=None if age is None else age.total_seconds(),
+            most_keys=HOLDERS,
+        )
+
+    async def tell(self) -> None:
+        """Tell what began and what ended since the last look."""
+        sql = self._context.sql
+        async with transact(self._context.pool) as connection:
+            sample = await samples.newest(connection, sql)
+            if sample is None or not sample.is_fresh(self._settings):
+                return
+            rules = self._rules
+            seen = look(rules, sample.counts, await notices.open_breakers(connection, sql))
+            for row in await notices.begin(connection, sql, seen.there):
+                await self._tell(connection, row, seen.there[_cause(row)])
+            open_ = [_cause(row) for row in await notices.open_ones(connection, sql)]
+            unwatched = [cause for cause in open_ if not rules.watches(cause)]
+            for row in await notices.close(connection, sql, unwatched):
+                await self._tell(connection, row, CauseFigures(), "unwatched")
+            there = {*seen.there, *filter(seen.unsure, open_)}
+            for row in await notices.end(connection, sql, there, self._settled):
+                await self._tell(connection, row, CauseFigures(), "gone")
+            await notices.forget(connection, sql)
+
+    async def _tell(
+        self, connection: Connection, row: Row, figures: CauseFigures, end: End | None = None
+    ) -> None:
+        text = sentence(_cause(row), figures, end)
+        payload: dict[str, Any] = {
+            "notice": row["id"],
+            "cause": row["cause"],
+            "kind": row["kind"] or None,
+            "subject": row["subject"],
+            "text": text,
+            "rows": figures.rows,
+            "at_least": figures.at_least,
+            "seconds": figures.seconds,
+            "began_at": row["began_at"],
+            "ended_at": row.get("ended_at"),
+            "end": end,
+        }
+        type_ = BEGAN if end is None else ENDED
+        await notices.tell(connection, self._context.sql, self._rules.topic, type_, row, payload)
+        _log.info("notice", notice=row["id"], text=text, end=end)
+
+
+async def close_notices(context: MaintenanceContext) -> None:
+    """End what is open without a word, where no topic is set to tell it."""
+    async with transact(context.pool) as connection:
+        open_ = [_cause(row) for row in await notices.open_ones(connection, context.sql)]
+        if open_:
+            await notices.close(connection, context.sql, open_)
+
+
+def _cause(row: Row) -> Cause:
+    return Cause(row["cause"], row["kind"], row["subject"])

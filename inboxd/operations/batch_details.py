@@ -1,0 +1,79 @@
+"""Batches and workflows as they are listed and shown: the same JSON from the same code.
+
+Promises that nothing of a batch is counted by walking over its members, and that of each list of a
+batch a bounded part is read.
+Known limits: of a batch the first hundred dead letters are told, of a workflow `STEPS` steps, by
+name.
+"""
+
+from collections.abc import Collection
+from typing import Any
+from uuid import UUID
+
+from inboxd.errors import NotFound
+from inboxd.model.lifecycle import Status
+from inboxd.operations.batches import Kind, check_kind
+from inboxd.operations.story import created_by, waits_of
+from inboxd.store import batch_listing
+from inboxd.store.batch_listing import BatchFilter
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
+
+STEPS = 1_000
+_SHOWN = 100
+
+
+async def batch_rows(
+    session: Session, wanted: BatchFilter
+) -> tuple[list[dict[str, Any]], int | None]:
+    """A page of a list, newest first; and below which id the next one begins, None: it is the last.
+
+    A page that is full may be the last as well.
+    """
+    rows = [dict(row) for row in await batch_listing.rows(session, wanted)]
+    return rows, rows[-1]["id"] if len(rows) == wanted.limit else None
+
+
+async def batch_details(
+    session: Session, id: int | UUID, kind: Kind | None = None
+) -> dict[str, Any]:
+    """One batch or workflow in full. Raises NotFound; Conflict, when it is not of that kind."""
+    row = await batch_listing.one(session, id)
+    if row is None:
+        raise NotFound(
+            f"there is no batch {id}: look the id up with `inboxd batches list` or "
+            "`inboxd workflows list`"
+        )
+    check_kind(row, kind)
+    created = await created_by(session, "batch", row["id"], row["batch_id"], row["created_at"])
+    keys = ("kind", "id", "type", "status")
+    waits = row["status"] == Status.WAITING  # then nothing of it has run
+    return {
+        **dict(row),
+        "steps": await _steps(session, row),
+        "waits_for": await waits_of(session, row["batch_id"]) if waits else [],
+        "waiting": _dicts(await batch_listing.continuations(session, row["batch_id"], _SHOWN)),
+        "created": [{key: getattr(each, key) for key in keys} for each in created],
+        "failures": []
+        if waits
+        else _dicts(await batch_listing.failures(session, row["id"], _SHOWN)),
+    }
+
+
+async def _steps(session: Session, row: Row) -> list[dict[str, Any]]:
+    if row["kind"] != "workflow":
+        return []
+    found = await batch_listing.steps(session, row["id"], STEPS, row["created_at"])
+    names = {str(step["member"]): step["name"] for step in found}
+    steps = []
+    for step in _dicts(found):
+        del step["member"]
+        # What is no step is a batch beside the workflow, or a step that is not told.
+        waits = (each.partition(" ") for each in step["waits"])
+        step["waits"] = sorted(f"{names.get(needs, needs)} {how}" for needs, _, how in waits)
+        steps.append(step)
+    return steps
+
+
+def _dicts(rows: Collection[Row]) -> list[dict[str, Any]]:
+    return [dict(row) for row in rows]

@@ -1,0 +1,91 @@
+"""Bulk actions that were ordered are held, let go on, and ended.
+
+Promises: until one starts it is undone by aborting it; what is paused or aborted does nothing more
+from then on, and what is done stays done. Each pause, resume and abort is in the audit.
+*See:* `operations/bulk_orders.py`, before it.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from inboxd.errors import Conflict
+from inboxd.operations.bulk_orders import OPEN, checked, document
+from inboxd.store import bulk_actions as store
+from inboxd.store import operations as audit
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
+
+
+def check_control(shown: Mapping[str, Any], control: str) -> None:
+    """Raise Conflict where an order cannot be paused, resumed or aborted, as the control does."""
+    id_, status = shown["id"], shown["status"]
+    if status not in OPEN:
+        raise Conflict(f"action {id_} has ended ({status}); nothing was changed")
+    if control == "pause" and status == "paused":
+        raise Conflict(f"action {id_} is paused already: {shown['note']}; nothing was changed")
+    if control == "resume" and status != "paused":
+        raise Conflict(f"action {id_} is {status}, not paused; nothing was changed")
+
+
+async def pause_order(
+    session: Session,
+    id: int,
+    *,
+    actor: str,
+    reason: str | None = None,
+    tenants: Collection[str] | None = None,
+) -> dict[str, Any]:
+    """Let it wait until it is resumed. Raises NotFound; Conflict when it waits, or has ended."""
+    async with session.connection.transaction():
+        row = await _hold(session, id, tenants, "pause")
+        await store.pause(session, id, f"by {actor}" + (f": {reason}" if reason else ""))
+        return await _controlled(session, row, "pause", actor, reason)
+
+
+async def resume_order(
+    session: Session,
+    id: int,
+    *,
+    actor: str,
+    reason: str | None = None,
+    tenants: Collection[str] | None = None,
+    seen: str | None = None,
+) -> dict[str, Any]:
+    """Let it go on, also one that paused by itself. Raises NotFound; Conflict when it does.
+
+    seen: why it was paused, as somebody saw it.
+    """
+    async with session.connection.transaction():
+        row = await _hold(session, id, tenants, "resume")
+        if seen is not None and row["note"] != seen:
+            raise Conflict(f"action {id} is paused for another reason by now: {row['note']}")
+        await store.resume(session, id)
+        return await _controlled(session, row, "resume", actor, reason)
+
+
+async def abort_order(
+    session: Session,
+    id: int,
+    *,
+    actor: str,
+    reason: str | None = None,
+    tenants: Collection[str] | None = None,
+) -> dict[str, Any]:
+    """End it where it is: undone, if it has not begun. Raises NotFound; Conflict when it ended."""
+    async with session.connection.transaction():
+        row = await _hold(session, id, tenants, "abort")
+        await store.abort(session, id)
+        return await _controlled(session, row, "abort", actor, reason)
+
+
+async def _hold(session: Session, id: int, tenants: Collection[str] | None, control: str) -> Row:
+    row = checked(await store.hold(session, id), id, tenants)
+    check_control(document(row), control)
+    return row
+
+
+async def _controlled(
+    session: Session, row: Row, action: audit.Audited, actor: str, reason: str | None
+) -> dict[str, Any]:
+    await audit.record(session, actor, action, f"action {row['id']}", reason, row["done"])
+    return document(checked(await store.one(session, row["id"]), row["id"], None))

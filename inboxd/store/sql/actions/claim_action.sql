@@ -1,0 +1,7 @@
+-- Take up the bulk action whose turn it is, of those that nobody works on: for one transaction.
+-- parameters: none
+-- returns: the action, and now; or nothing
+-- locks: its row, until the transaction ends
+SELECT a.*, clock_timestamp() AS now FROM {schema}.actions a
+ WHERE status IN ('scheduled', 'canary', 'running') AND next_at <= clock_timestamp()
+ ORDER BY next_at, id LIMIT 1 FOR UPDATE SKIP LOCKED

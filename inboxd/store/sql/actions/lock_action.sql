@@ -1,0 +1,5 @@
+-- Hold one bulk action: whoever works on it comes to the end of a transaction first.
+-- parameters: $1 bigint id
+-- returns: the action, and now; or nothing
+-- locks: its row, until the transaction ends
+SELECT a.*, clock_timestamp() AS now FROM {schema}.actions a WHERE id = $1 FOR UPDATE

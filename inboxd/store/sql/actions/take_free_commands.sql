@@ -1,0 +1,5 @@
+-- Hold the commands among these that nobody has in hand: nothing is waited for. In the order of ids.
+-- parameters: $1 bigint[] ids
+-- returns: id, status
+-- locks: the rows, FOR UPDATE SKIP LOCKED
+SELECT id, status FROM {schema}.commands WHERE id = ANY ($1::bigint[]) ORDER BY id FOR UPDATE SKIP LOCKED

@@ -1,0 +1,8 @@
+-- Remove a schedule that an operator added, with its pause, in the transaction that holds it.
+-- parameters: $1 bigint id
+-- returns: nothing
+-- locks: the rows
+WITH gone AS (
+    DELETE FROM {schema}.schedules WHERE id = $1 RETURNING name
+)
+DELETE FROM {schema}.controls c USING gone WHERE c.kind = 'schedule' AND c.name = gone.name

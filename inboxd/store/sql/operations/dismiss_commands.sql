@@ -1,0 +1,5 @@
+-- Dead letters that shall not run again end as dismissed, in history.
+-- parameters: $1 bigint[] ids
+-- returns: id of each row that was a dead letter
+-- locks: the rows (held already)
+SELECT {schema}.put_away($1::bigint[], 'dismissed') AS id

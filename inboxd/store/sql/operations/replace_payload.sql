@@ -1,0 +1,5 @@
+-- Another payload for a command that this transaction has made as the replay of another.
+-- parameters: $1 bigint id, $2 text payload
+-- returns: id; null for any other command
+-- locks: the row
+SELECT {schema}.replace_payload($1, $2::text::jsonb) AS id

@@ -1,0 +1,28 @@
+-- When attempts of rows failed, and what the time is: of an unsettled row by its number, of a settled one by the time it
+-- was settled at too, so that of history one day is asked.
+-- parameters: $1 text[] kinds, $2 bigint[] numbers, $3 timestamptz[] when each was settled (null: it is not)
+-- returns: now, kind, id, failed (text[], as they were written; null: what is written of attempts may not be read);
+--          one row without a kind, if there is none
+-- locks: nothing
+SELECT clock_timestamp() AS now, found.kind, found.id,
+       ARRAY(SELECT left(each.value ->> 'at', 40)
+               FROM jsonb_array_elements(CASE jsonb_typeof(found.errors) WHEN 'array' THEN found.errors END) AS each(value)
+              WHERE jsonb_typeof(each.value) = 'object') AS failed
+  FROM (VALUES (1)) AS one(row)
+  LEFT JOIN LATERAL (
+      SELECT row.kind, row.id, r.errors
+        FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS row(kind, id, finished_at)
+       CROSS JOIN LATERAL (
+           (SELECT {content jsonb: e.errors} AS errors FROM {schema}.events e
+             WHERE row.kind = 'event' AND row.finished_at IS NULL AND e.id BETWEEN row.id AND row.id LIMIT 1)
+           UNION ALL
+           (SELECT {content jsonb: c.errors} AS errors FROM {schema}.commands c
+             WHERE row.kind = 'command' AND row.finished_at IS NULL AND c.id BETWEEN row.id AND row.id LIMIT 1)
+           UNION ALL
+           (SELECT {content jsonb: h.errors} AS errors FROM {schema}.events_history h
+             WHERE row.kind = 'event' AND h.id = row.id AND h.finished_at = row.finished_at LIMIT 1)
+           UNION ALL
+           (SELECT {content jsonb: h.errors} AS errors FROM {schema}.commands_history h
+             WHERE row.kind = 'command' AND h.id = row.id AND h.finished_at = row.finished_at LIMIT 1)
+       ) r
+  ) found ON true

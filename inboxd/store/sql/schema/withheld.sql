@@ -1,0 +1,14 @@
+-- What this role may not read of all that operators look at. By a few columns that stand for the rest: who may read
+-- some contents and not others is taken for one who may read none.
+-- parameters: none
+-- returns: kind (content, secret)
+-- locks: nothing
+SELECT kept.kind
+  FROM (VALUES ('content', 'events', 'payload'), ('content', 'events', 'errors'), ('content', 'commands', 'payload'),
+               ('content', 'commands', 'errors'), ('content', 'commands', 'result'), ('content', 'receipts', 'body'),
+               ('content', 'endpoints', 'url'), ('secret', 'endpoints', 'secrets')) AS kept(kind, name, what)
+  JOIN pg_namespace n ON n.nspname = '{schema}'
+  JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = kept.name
+  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = kept.what
+ WHERE NOT has_column_privilege(c.oid, a.attnum, 'SELECT')
+ GROUP BY kept.kind

@@ -1,0 +1,71 @@
+-- Dead letters without an ordering key run again as new rows, which take their places: the same payload, batch, unique
+-- key and story; the old rows go to history. A function, so that an operator needs no right to write payloads.
+--
+-- A deadline that has passed is lifted. A row whose unique key another unsettled command holds, or whose batch was
+-- cancelled, is left alone. What waits for one of the old rows waits for its successor, and a step's name goes on to it:
+-- whoever adds an edge to a row locks the row first, so all edges are seen.
+-- called by: the daemon
+-- roles: operator, worker
+-- locks: the rows (held already), the new ones, their edges and steps
+CREATE OR REPLACE FUNCTION {schema}.replay_commands(ids bigint[], actor text, reason text)
+    RETURNS TABLE (old_id bigint, new_id bigint)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    replayed bigint[];
+    successors bigint[];
+    old_uuids uuid[];
+    new_uuids uuid[];
+BEGIN
+    WITH old AS MATERIALIZED (
+        SELECT * FROM {schema}.commands c
+         WHERE id = ANY (ids) AND status LIKE 'failed' AND ordering_key IS NULL
+           AND NOT EXISTS (SELECT FROM {schema}.batches b WHERE b.id = c.batch_id AND b.ending IS NOT NULL OFFSET 0)
+    ), new AS (
+        INSERT INTO {schema}.commands
+               (command_id, queue, type, schema_version, payload, priority, unique_key, tenant, entity_type,
+                entity_id, status, max_attempts, run_at, deadline, origin_kind, origin_id, replay_of,
+                batch_id, correlation_id, causation_id, traceparent, body_id, body_at, body_bytes, needs,
+                awaited)
+        SELECT {schema}.new_uuid(), queue, type, schema_version, payload, priority, unique_key, tenant,
+               entity_type, entity_id, CASE WHEN needs > 0 THEN 'waiting' ELSE 'pending' END, max_attempts,
+               clock_timestamp(), CASE WHEN deadline > clock_timestamp() THEN deadline END, 'replay', id, id,
+               batch_id, coalesce(correlation_id, command_id::text), command_id, traceparent, body_id,
+               body_at, body_bytes, needs, awaited
+          FROM old ORDER BY type, unique_key, id
+        ON CONFLICT DO NOTHING
+        RETURNING id, command_id, replay_of
+    ), gone AS (
+        DELETE FROM {schema}.commands c USING new WHERE c.id BETWEEN new.replay_of AND new.replay_of
+        RETURNING c.*, new.id AS successor, new.command_id AS successor_uuid
+    ), kept AS (
+        INSERT INTO {schema}.commands_history
+               (id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
+                unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes, fence,
+                run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
+                batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
+                body_id, body_at, body_bytes, created_at, updated_at, finished_at, awaited)
+        SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
+                unique_key, tenant, entity_type, entity_id, 'failed', attempts, max_attempts, crashes, fence,
+                run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
+                batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
+                body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(), false
+          FROM gone
+    ), listed AS (
+        INSERT INTO {schema}.replays (kind, old_id, new_id, actor, reason)
+        SELECT 'command', id, successor, $2, $3 FROM gone
+    )
+    SELECT array_agg(command_id ORDER BY id), array_agg(successor_uuid ORDER BY id),
+           array_agg(id ORDER BY id), array_agg(successor ORDER BY id)
+      INTO old_uuids, new_uuids, replayed, successors FROM gone;
+
+    UPDATE {schema}.dependencies d SET needs = m.new
+      FROM unnest(old_uuids, new_uuids) AS m(old, new) WHERE d.needs BETWEEN m.old AND m.old;
+    UPDATE {schema}.dependencies d SET waiting = m.new
+      FROM unnest(old_uuids, new_uuids) AS m(old, new) WHERE d.waiting BETWEEN m.old AND m.old;
+    UPDATE {schema}.steps s SET member = m.new
+      FROM unnest(old_uuids, new_uuids) AS m(old, new) WHERE s.member BETWEEN m.old AND m.old;
+    RETURN QUERY SELECT * FROM unnest(replayed, successors);
+END
+$$;

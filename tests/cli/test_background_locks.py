@@ -1,0 +1,152 @@
+"""Bulk actions that meet rows which somebody has in hand: passed over, and done in the end."""
+
+from typing import Any
+
+import pytest
+
+from inboxd import operations
+from inboxd.operations import OrderTerms, Selection, bulk_runs
+from inboxd.store.connections import Row
+from tests.cli.dead_letters import operator
+from tests.support import Database
+from tests.support.bulk_actions import step
+
+pytestmark = pytest.mark.anyio
+
+_NOW = OrderTerms(delay=OrderTerms().delay * 0)
+_TOPIC = (
+    "INSERT INTO inboxd.topics (name, mode, key_path, source)"
+    " VALUES ('points', 'sequential', '{key}', 'plugin')"
+)
+_BUCKET = "SELECT {} (hashtext('inboxd/points'), $1)"
+
+_HELD = (
+    "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database"
+    " WHERE locktype = 'advisory' AND objsubid = 2 AND datname = current_database()"
+)
+
+
+async def _ordered(database: Database, table: Any, verb: Any, **terms: Any) -> None:
+    async def act(session: Any) -> None:
+        given = OrderTerms(delay=_NOW.delay, **terms)
+        await operations.order(session, table, verb, Selection(), given, actor="me")
+
+    await operator(database, act)
+
+
+async def _action(database: Database) -> Row:
+    [row] = await database.fetch("SELECT * FROM inboxd.actions")
+    return row
+
+
+async def _two_keys(database: Database, each: int = 3) -> list[Row]:
+    """Dead letters of two keys in two buckets, one after the other."""
+    await database.execute(_TOPIC)
+    for _ in range(each):
+        await database.execute(
+            "INSERT INTO inboxd.events (type, topic, ordering_key) VALUES"
+            " ('a.b', 'points', 'one'), ('a.b', 'points', 'two')"
+        )
+    await database.execute("UPDATE inboxd.events SET status = 'failed', position = id")
+    buckets = await database.fetch(
+        "SELECT ordering_key, min(bucket) AS bucket FROM inboxd.events GROUP BY 1 ORDER BY 1"
+    )
+    assert buckets[0]["bucket"] != buckets[1]["bucket"]
+    return list(buckets)
+
+
+async def _left(database: Database) -> dict[str, int]:
+    rows = await database.fetch(
+        "SELECT ordering_key, count(*) AS n FROM inboxd.events WHERE status = 'failed' GROUP BY 1"
+    )
+    return {row["ordering_key"]: row["n"] for row in rows}
+
+
+async def test_a_bucket_that_somebody_has_is_passed_over_and_done_when_it_is_free(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_runs, "PAGE", 2)
+    one, _ = await _two_keys(database)
+    await _ordered(database, "events", "replay")
+    async with database.connect() as other:
+        await other.execute(_BUCKET.format("pg_advisory_lock"), one["bucket"])
+        await step(database, 9)
+        row = await _action(database)
+        assert (row["status"], row["done"], row["left_out"]) == ("running", 3, 0)
+        assert await _left(database) == {"one": 3}
+        # Nothing of it is held meanwhile, by whatever it was passed over for.
+        assert await database.fetchval(_HELD) == 1
+        await other.execute(_BUCKET.format("pg_advisory_unlock"), one["bucket"])
+    # What is dead again has been replayed already.
+    await database.execute(
+        "UPDATE inboxd.events SET status = 'failed'"
+        " WHERE id = (SELECT min(id) FROM inboxd.events WHERE ordering_key = 'two')"
+    )
+    await step(database, 3)
+    row = await _action(database)
+    assert (row["status"], row["done"], row["left_out"]) == ("completed", 6, 0)
+    assert await _left(database) == {"two": 1}
+    assert await database.fetchval("SELECT count(*) FROM inboxd.replays") == 6
+    assert await database.fetchval("SELECT count FROM inboxd.audit") == 6
+
+
+async def test_a_canary_takes_rows_that_are_free_and_the_others_follow(database: Database) -> None:
+    one, _ = await _two_keys(database, 8)
+    await _ordered(database, "events", "replay", canary=True)
+    async with database.connect() as other:
+        await other.execute(_BUCKET.format("pg_advisory_lock"), one["bucket"])
+        await step(database, 3)
+        assert (await _action(database))["status"] == "canary"
+        assert await _left(database) == {"one": 8}
+    await step(database, 1)
+    row = await _action(database)
+    assert (row["status"], row["done"], len(row["canary_ids"])) == ("canary", 10, 10)
+    await database.execute("UPDATE inboxd.events SET status = 'succeeded' WHERE status = 'pending'")
+
+
+@pytest.mark.parametrize("verb", ["cancel", "reschedule"])
+async def test_a_row_that_a_worker_has_in_hand_is_met_once_it_is_free_or_gone(
+    database: Database, verb: str
+) -> None:
+    await database.execute(
+        "INSERT INTO inboxd.commands (type) SELECT 'a.b' FROM generate_series(1, 4)"
+    )
+    at = (
+        await database.fetchval("SELECT now() + interval '1 day'") if verb == "reschedule" else None
+    )
+    await _ordered(database, "commands", verb, to=at)
+    async with database.connect() as other:
+        async with other.transaction():
+            await other.execute("SELECT FROM inboxd.commands WHERE id IN (1, 2) FOR UPDATE")
+            await step(database, 5)
+            row = await _action(database)
+            assert (row["status"], row["done"], row["left_out"]) == ("running", 2, 0)
+            assert sorted(row["passed_ids"]) == [1, 2]
+            await other.execute("DELETE FROM inboxd.commands WHERE id = 1")
+        await step(database)
+    row = await _action(database)
+    assert (row["status"], row["done"], row["left_out"]) == ("completed", 3, 1)
+
+
+async def test_a_lock_that_it_waited_for_puts_it_off_and_does_not_pause_it(
+    database: Database,
+) -> None:
+    """One that it cannot pass over, in what the action brings about."""
+    await database.execute("INSERT INTO inboxd.commands (type) VALUES ('a.b')")
+    await _ordered(database, "commands", "cancel")
+    await database.execute(
+        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " RAISE EXCEPTION 'canceling statement due to lock timeout' USING ERRCODE = '55P03';"
+        " END $$"
+    )
+    await database.execute(
+        "CREATE TRIGGER wait BEFORE DELETE ON inboxd.commands FOR EACH ROW EXECUTE FUNCTION wait()"
+    )
+    await step(database, 4)
+    row = await _action(database)
+    assert (row["status"], row["failures"], row["done"]) == ("scheduled", 0, 0)
+    assert "lock timeout" in row["note"]
+    await database.execute("DROP TRIGGER wait ON inboxd.commands")
+    await step(database, 2)
+    row = await _action(database)
+    assert (row["status"], row["done"], row["note"]) == ("completed", 1, None)

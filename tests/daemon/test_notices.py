@@ -1,0 +1,213 @@
+"""Notices: one event when a cause begins and one when it is gone, whoever leads."""
+
+import json
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import pytest
+
+from inboxd.maintenance.context import MaintenanceContext
+from inboxd.maintenance.notices import NoticeTask, close_notices
+from inboxd.maintenance.samples import Sampler
+from inboxd.settings import Settings
+from inboxd.store import notices
+from inboxd.store.pools import Pool
+from inboxd.telemetry.metrics import Metrics
+from tests.support import Config, Database, StartWorker, eventually
+from tests.support.rows import SQL, daemon_pool, send
+
+pytestmark = pytest.mark.anyio
+
+FAIL = "update inboxd.commands set status = 'failed', updated_at = now() where id = any($1)"
+AGAIN = "update inboxd.commands set status = 'pending' where id = any($1)"
+
+
+class Leader:
+    """What the leader does about notices, once for each `look`."""
+
+    def __init__(self, database: Database, pool: Pool, **given: Any) -> None:
+        settings = Settings.model_validate(
+            {
+                "database": {"dsn": database.dsn},
+                "notices": {"topic": "notices", "settled": "1ms", **given},
+            }
+        )
+        context = MaintenanceContext(pool, SQL, Metrics("0"), uuid4())
+        sampling = settings.maintenance.sampling / 10**6  # so that each sample is new enough
+        self._sampler = Sampler(context, settings.database, sampling, dict)
+        self.notifier = NoticeTask(context, settings, "notices")
+
+    async def look(self) -> None:
+        """Take a sample, and tell of it."""
+        await self._sampler.sample()
+        await self.notifier.tell()
+
+
+async def told(database: Database) -> list[tuple[str, str, dict[str, Any]]]:
+    """The events of notices: type, story, payload."""
+    query = "select type, correlation_id, payload::text from inboxd.events order by id"
+    return [(type_, story, json.loads(text)) for type_, story, text in await database.fetch(query)]
+
+
+async def test_a_cause_is_told_once_when_it_begins_and_once_when_it_is_gone(
+    database: Database,
+) -> None:
+    ids = await send(database, 3)
+    async with daemon_pool(database) as pool:
+        leader, other = Leader(database, pool), Leader(database, pool)
+        await leader.look()
+        assert await told(database) == []
+        await database.execute(FAIL, ids[:1])
+        await leader.look()
+        await database.execute(FAIL, ids)  # more of the same tells nothing more
+        await other.look()
+        [(type_, story, began)] = await told(database)
+        assert (type_, story) == ("inboxd.notice_began", "notice 1")
+        assert (began["cause"], began["kind"], began["rows"]) == ("dead letters", "command", 1)
+        assert began["text"] == "Dead letters of command type test.ledger: 1 dead letter"
+
+        await database.execute(AGAIN, ids)
+        for _ in range(3):  # that it is gone is noted first, and told once
+            await leader.look()
+        [_, (type_, story, ended)] = await told(database)
+        assert (type_, story) == ("inboxd.notice_ended", "notice 1")
+        assert (ended["notice"], ended["end"]) == (1, "gone")
+        assert ended["ended_at"] > ended["began_at"] == began["began_at"]
+
+        await database.execute(FAIL, ids)  # and again: another notice
+        await leader.look()
+    assert [payload["notice"] for _, _, payload in await told(database)] == [1, 1, 2]
+
+
+async def test_what_comes_back_soon_is_the_same_notice(database: Database) -> None:
+    ids = await send(database, 1)
+    async with daemon_pool(database) as pool:
+        leader = Leader(database, pool, settled="1h")
+        for statement in (FAIL, AGAIN, FAIL, AGAIN):
+            await database.execute(statement, ids)
+            await leader.look()
+    assert len(await told(database)) == 1
+    (row,) = await database.fetch("select gone_at, ended_at from inboxd.notices")
+    assert (row["gone_at"] is not None, row["ended_at"]) == (True, None)
+
+
+async def test_two_leaders_tell_once(database: Database) -> None:
+    ids = await send(database, 1)
+    await database.execute(FAIL, ids)
+    async with daemon_pool(database) as pool:
+        leaders = [Leader(database, pool) for _ in range(4)]
+        await leaders[0]._sampler.sample()
+        async with anyio.create_task_group() as group:
+            for each in leaders:
+                group.start_soon(each.notifier.tell)
+    assert len(await told(database)) == 1
+
+
+async def test_nothing_is_told_of_an_old_sample(database: Database) -> None:
+    ids = await send(database, 1)
+    await database.execute(FAIL, ids)
+    async with daemon_pool(database) as pool:
+        leader = Leader(database, pool)
+        await leader.look()
+        await database.execute(AGAIN, ids)
+        await leader._sampler.sample()
+        await database.execute(
+            "update inboxd.newest_sample set at = clock_timestamp() - interval '1 hour'"
+        )
+        for _ in range(3):
+            await leader.notifier.tell()
+    assert len(await told(database)) == 1
+
+
+async def test_breakers_and_blocked_keys(database: Database) -> None:
+    await database.execute("insert into inboxd.breakers (name, mode) values ('brevo', 'open')")
+    for _ in range(2):
+        await database.execute(
+            "select inboxd.send_command('a.b', '{}', queue => 'q', ordering_key => 'k')"
+        )
+    await database.execute(
+        "update inboxd.commands set status = 'failed', line_at = now() where id = 1"
+    )
+    async with daemon_pool(database) as pool:
+        await Leader(database, pool, dead_letters=False).look()
+    found = {(each["cause"], each["subject"]) for _, _, each in await told(database)}
+    assert found == {("open breaker", "brevo"), ("blocked keys", "q")}
+
+
+async def test_open_notices_are_bounded(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "MOST", 2)
+    await database.execute(
+        "insert into inboxd.breakers (name, mode)"
+        " select 'b' || n, 'open' from generate_series(1, 5) n"
+    )
+    async with daemon_pool(database) as pool:
+        leader = Leader(database, pool)
+        await leader.look()
+        await database.execute("update inboxd.breakers set mode = 'closed' where name = 'b1'")
+        for _ in range(3):
+            await leader.look()
+    text = [each["text"] for _, _, each in await told(database)]
+    opened = [f"Breaker b{n} is open" for n in (1, 2, 3)]
+    assert text == [*opened[:2], "Breaker b1 lets calls pass again", opened[2]]
+
+
+async def test_a_breaker_that_probes_has_not_ended(database: Database) -> None:
+    await database.execute(
+        "insert into inboxd.breakers (name, state, open_until) values ('b', 'open', now())"
+    )
+    async with daemon_pool(database) as pool:
+        leader = Leader(database, pool)
+        await leader.look()
+        await database.execute(
+            "update inboxd.breakers set state = 'half_open', probe_by = gen_random_uuid(),"
+            " probe_until = now()"
+        )
+        for _ in range(3):
+            await leader.look()
+        assert len(await told(database)) == 1
+        await database.execute(
+            "update inboxd.breakers set state = 'closed', open_until = null, probe_by = null,"
+            " probe_until = null"
+        )
+        for _ in range(3):
+            await leader.look()
+    assert [each["end"] for _, _, each in await told(database)] == [None, "gone"]
+
+
+async def test_what_nobody_asks_for_any_more_ends(database: Database) -> None:
+    await database.execute("insert into inboxd.breakers (name, mode) values ('b', 'open')")
+    ids = await send(database, 1)
+    await database.execute(FAIL, ids)
+    async with daemon_pool(database) as pool:
+        await Leader(database, pool).look()
+        await Leader(database, pool, breakers=False).look()
+        found = [(each["cause"], each["end"]) for _, _, each in await told(database)]
+        assert found[2:] == [("open breaker", "unwatched")]
+        await close_notices(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()))
+    assert len(await told(database)) == 3, "without a topic nothing is told"
+    assert (
+        await database.fetchval("select count(*) from inboxd.notices where ended_at is null") == 0
+    )
+
+
+async def test_a_worker_tells_of_its_dead_letters(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """Whole: the handler fails, the leader counts, an event comes, and is handled as any other."""
+    config: Config = {
+        "maintenance": {"samples": "200ms"},
+        "notices": {"topic": "notices", "settled": "1ms"},
+    }
+    await start_worker(config)
+    await database.execute("select inboxd.send_command('nobody.knows', '{}')")
+
+    async def is_told() -> bool:
+        return bool(await told(database))
+
+    await database.execute("update inboxd.commands set status = 'failed'")
+    await eventually(is_told)
+    [(type_, _, payload)] = (await told(database))[:1]
+    assert (type_, payload["subject"]) == ("inboxd.notice_began", "nobody.knows")

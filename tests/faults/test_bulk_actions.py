@@ -1,0 +1,149 @@
+"""Workers killed in the middle of a bulk action: each row is met once, the audit is exact."""
+
+import random
+from datetime import timedelta
+
+import pytest
+
+from inboxd import operations
+from inboxd.operations import OrderTerms, Selection
+from inboxd.store import bulk_actions
+from inboxd.store.session import Session
+from tests.support import Database, StartWorker, eventually
+from tests.support.locks import lock_awaited
+from tests.support.rows import SQL, Hasty, daemon_session
+from tests.support.worker import Worker
+
+pytestmark = pytest.mark.anyio
+
+# In a paused queue, so that rows which are replayed stay as they are.
+DEAD = """
+insert into inboxd.commands (type, queue, status, attempts, errors, fingerprint)
+select 'test.ledger', 'held', 'failed', 1, '[{"error": "E: it was down"}]', 'f'
+  from generate_series(1, $1)
+"""
+# What a transaction of the action waits for, while a test holds it: before any of its rows is
+# changed, after all of them are, and when nothing is left to do but to note how far it has come.
+REPLAYS = "lock table inboxd.replays in share mode"
+AUDIT = "select from inboxd.audit where id = 1 for update"
+CURSOR = "lock table inboxd.actions in share mode"
+POINTS = (REPLAYS, AUDIT, CURSOR)
+
+
+async def _order(database: Database, rows: int, **terms: object) -> None:
+    await database.execute("insert into inboxd.controls (kind, name, actor) values "
+                           "('queue', 'held', 'test')")  # fmt: skip
+    await database.fetch(DEAD, rows)
+    async with daemon_session(database) as connection:
+        await operations.order(
+            Session(connection, SQL),
+            "commands",
+            "replay",
+            Selection(group="f"),
+            OrderTerms(**terms),  # type: ignore[arg-type]
+            actor="me",
+        )
+
+
+async def _done(database: Database) -> int:
+    done: int = await database.fetchval("select done from inboxd.actions")
+    return done
+
+
+async def _killed_where_it_is_held(database: Database, worker: Worker, point: str) -> None:
+    """Kill it in a transaction of the action, at one of its points."""
+    async with database.connect() as holder, holder.transaction():
+        await holder.execute(point)
+        await lock_awaited(database, who="inboxd%")
+        worker.kill()
+
+
+async def _killed_somewhere(database: Database, worker: Worker) -> None:
+    """Kill it once it has come a little further."""
+    before = await _done(database) + random.randint(0, 400)
+
+    async def has_come_further() -> bool:
+        return await _done(database) > before
+
+    await eventually(has_come_further)
+    worker.kill()
+
+
+@pytest.mark.parametrize(
+    ("rows", "kills"),
+    [
+        (10_000, 5),
+        pytest.param(100_000, 20, marks=[pytest.mark.long, pytest.mark.timeout(900)]),
+    ],
+)
+async def test_killed_at_any_point_each_row_is_met_once(
+    database: Database, start_worker: StartWorker, hasty: Hasty, rows: int, kills: int
+) -> None:
+    await _order(database, rows)
+    for turn in range(kills):
+        worker = await start_worker(hasty(), ready=False)
+        if turn % 4 == 0:
+            await _killed_somewhere(database, worker)
+        else:
+            await _killed_where_it_is_held(database, worker, POINTS[turn % 4 - 1])
+    killed_at = await _done(database)
+    # Two that go on side by side: one works on it at a time.
+    await start_worker(hasty(), ready=False)
+    await start_worker(hasty(), ready=False)
+
+    async def completed() -> bool:
+        return bool(await database.fetchval("select status = 'completed' from inboxd.actions"))
+
+    await eventually(completed, within=rows / 100)
+    assert 0 < killed_at < rows
+    (action,) = await database.fetch("select done, left_out, counted from inboxd.actions")
+    assert tuple(action) == (rows, 0, rows)
+    audit = await database.fetch("select action, target, count from inboxd.audit")
+    assert [tuple(line) for line in audit] == [("replay", "commands group=f", rows)]
+    (replays,) = await database.fetch(
+        "select count(*), count(distinct old_id), count(distinct new_id) from inboxd.replays"
+    )
+    assert tuple(replays) == (rows, rows, rows)
+    (hot,) = await database.fetch(
+        "select count(*), count(distinct replay_of), bool_and(status = 'pending')"
+        " from inboxd.commands"
+    )
+    assert tuple(hot) == (rows, rows, True)
+    assert await database.fetchval("select count(*) from inboxd.commands_history") == rows
+
+
+async def test_one_worker_at_a_time_works_on_an_action(database: Database) -> None:
+    """Another one would run a canary of its own, and double the rate: each row once is not all."""
+    await _order(database, 30, delay=timedelta(0))
+    async with daemon_session(database) as one, daemon_session(database) as other:
+        async with one.transaction():
+            assert await bulk_actions.claim(Session(one, SQL)) is not None
+            assert await bulk_actions.claim(Session(other, SQL)) is None
+        assert await bulk_actions.claim(Session(other, SQL)) is not None
+
+
+async def test_a_canary_runs_first_and_the_others_when_it_has_succeeded(
+    database: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    """Rows that the same worker runs: those that fail again hold the others."""
+    await database.execute("create table ledger (kind text, row_id bigint, note text)")
+    await _order(database, 30, canary=True)
+    await database.execute("delete from inboxd.controls")
+    await start_worker(hasty())
+
+    async def all_succeeded() -> bool:
+        found: int = await database.fetchval(
+            "select count(*) from inboxd.commands_history where status = 'succeeded'"
+        )
+        return found == 30
+
+    await eventually(all_succeeded)
+    (row,) = await database.fetch(
+        "select count(*) filter (where rank <= 10 and finished_at < eleventh), count(*)"
+        "  from (select rank() over (order by id) as rank, finished_at, (select min(created_at)"
+        "          from (select created_at from inboxd.commands_history"
+        "                 where status = 'succeeded' order by id offset 10) later) as eleventh"
+        "          from inboxd.commands_history where status = 'succeeded') ran"
+    )
+    assert tuple(row) == (10, 30)
+    assert await database.fetchval("select count from inboxd.audit") == 30

@@ -1,0 +1,348 @@
+"""The roles of viewers and operators: what is not granted to them is nobody's way to read it."""
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import asyncpg
+import pytest
+
+from inboxd.store import listing, migrations
+from inboxd.store.session import Session
+from inboxd.store.statements import Statements
+from tests.support import Database
+
+pytestmark = pytest.mark.anyio
+
+# What viewers do not read: a column that is in no list is denied to them, and found here.
+WITHHELD = {
+    "events": {"payload", "headers", "errors"},
+    "events_history": {"payload", "headers", "errors"},
+    "commands": {"payload", "errors", "result", "progress"},
+    "commands_history": {"payload", "errors", "result", "progress"},
+    "receipts": {"body", "headers"},
+    "kept_receipts": {"body", "headers"},
+    "held_receipts": {"events"},
+    "endpoints": {"url", "secrets", "last_failure"},
+    "breakers": {"reason"},
+    "schedules": {"payload"},
+    "story": {"error"},
+    "actions": {"selection", "note"},
+}
+# Tables that are for no reader.
+UNREAD = {
+    "viewer": {"bodies", "dedup", "duplicates", "imports"},
+    "operator": {"dedup", "duplicates", "imports"},
+}
+SECRET = {"endpoints": {"secrets"}}
+CONTENT = "canary-content"
+HISTORIES = ("events", "commands", "events_history", "commands_history")
+# Ways to contents.
+WAYS = (
+    "SELECT payload FROM inboxd.{table}",
+    "SELECT * FROM inboxd.{table}",
+    "SELECT t FROM inboxd.{table} t",
+    "SELECT to_jsonb(t) FROM inboxd.{table} t",
+    "SELECT t::text FROM inboxd.{table} t",
+    "SELECT errors FROM inboxd.{table}",
+    "SELECT id FROM inboxd.{table} WHERE payload ->> 'mail' LIKE 'c%'",
+    "SELECT id FROM inboxd.{table} ORDER BY payload",
+    "SELECT count(payload) FROM inboxd.{table}",
+    "SELECT id FROM inboxd.{table} GROUP BY id, payload",
+    "SELECT row_number() OVER (ORDER BY payload) FROM inboxd.{table}",
+    "SELECT (SELECT payload) FROM inboxd.{table}",
+    "SELECT x.payload FROM inboxd.{table} x JOIN inboxd.{table} y USING (id)",
+    "SELECT id FROM inboxd.{table} x NATURAL JOIN inboxd.{table} y",
+    "COPY inboxd.{table} TO STDOUT",
+    "COPY inboxd.{table} (payload) TO STDOUT",
+    "COPY (SELECT payload FROM inboxd.{table}) TO STDOUT",
+    "TABLE inboxd.{table}",
+    "EXPLAIN ANALYZE SELECT payload FROM inboxd.{table}",
+    "EXPLAIN SELECT payload FROM inboxd.{table}",
+    "PREPARE {table} AS SELECT payload FROM inboxd.{table}; EXECUTE {table}",
+    "DECLARE stolen CURSOR WITH HOLD FOR SELECT payload FROM inboxd.{table}",
+    "CREATE TEMP TABLE stolen AS SELECT payload FROM inboxd.{table}",
+    "CREATE TEMP VIEW stolen AS SELECT payload FROM inboxd.{table}; SELECT * FROM stolen",
+    "CREATE TEMP TABLE stolen (); ALTER TABLE stolen INHERIT inboxd.{table}",
+    "UPDATE inboxd.{table} SET status = status RETURNING payload",
+    "UPDATE inboxd.{table} SET status = payload::text",
+    "DELETE FROM inboxd.{table} RETURNING payload",
+    "INSERT INTO inboxd.{table} DEFAULT VALUES RETURNING payload",
+    "MERGE INTO inboxd.{table} t USING (VALUES (1)) v(i) ON id = i WHEN MATCHED THEN DELETE",
+    "SELECT id FROM inboxd.{table} FOR UPDATE",
+    "LOCK TABLE inboxd.{table} IN EXCLUSIVE MODE",
+    "TRUNCATE inboxd.{table}",
+    "CREATE TRIGGER spy AFTER DELETE ON inboxd.{table} EXECUTE FUNCTION tsvector_update_trigger()",
+    "CREATE RULE spy AS ON UPDATE TO inboxd.{table} DO ALSO SELECT 1",
+    "CREATE INDEX spy ON inboxd.{table} ((payload ->> 'mail'))",
+    "CREATE STATISTICS inboxd.spy ON (payload ->> 'mail'), id FROM inboxd.{table}",
+    "ALTER TABLE inboxd.{table} ALTER payload SET STATISTICS 1000",
+    "GRANT SELECT ON inboxd.{table} TO PUBLIC",
+    "DO $$ BEGIN PERFORM payload FROM inboxd.{table}; END $$",
+)
+NOT_FOR_VIEWERS = (
+    *("SELECT * FROM inboxd.bodies", "SELECT payload FROM inboxd.bodies"),
+    *("SELECT error FROM inboxd.story", "SELECT * FROM inboxd.story"),
+    *("SELECT s FROM inboxd.story s", "SELECT events FROM inboxd.held_receipts"),
+    *("SELECT body FROM inboxd.receipts", "SELECT headers FROM inboxd.kept_receipts"),
+    *("SELECT secrets FROM inboxd.endpoints", "SELECT url FROM inboxd.endpoints"),
+    *("SELECT payload FROM inboxd.schedules", "SELECT reason FROM inboxd.breakers"),
+    *("SELECT * FROM inboxd.dedup", "SELECT * FROM inboxd.imports"),
+    "CREATE TABLE inboxd.mine ()",
+    "CREATE FUNCTION inboxd.mine() RETURNS void LANGUAGE sql AS ''",
+    "INSERT INTO inboxd.audit (actor, action, target, count) VALUES ('a', 'b', 'c', 1)",
+    "DELETE FROM inboxd.controls",
+    "UPDATE inboxd.workers SET state = 'dead'",
+    "SELECT nextval('inboxd.events_id_seq')",
+    "SELECT setval('inboxd.events_flag', 0)",
+    "LISTEN a; SELECT pg_read_file('PG_VERSION')",
+)
+NOT_FOR_OPERATORS = (
+    "UPDATE inboxd.events SET payload = '{}'",
+    "UPDATE inboxd.commands SET result = '{}'",
+    "UPDATE inboxd.commands SET type = 'x'",
+    "UPDATE inboxd.commands SET queue = 'x'",
+    "UPDATE inboxd.events_history SET status = 'succeeded'",
+    "UPDATE inboxd.bodies SET payload = '{}'",
+    "INSERT INTO inboxd.events (type) VALUES ('a.b')",
+    "INSERT INTO inboxd.commands (type, payload) VALUES ('a.b', '{}')",
+    "INSERT INTO inboxd.commands_history SELECT * FROM inboxd.commands_history",
+    "DELETE FROM inboxd.commands",
+    "DELETE FROM inboxd.events_history",
+    "DELETE FROM inboxd.audit",
+    "UPDATE inboxd.audit SET actor = 'nobody'",
+    "SELECT secrets FROM inboxd.endpoints",
+    "UPDATE inboxd.endpoints SET url = 'https://evil'",
+    "UPDATE inboxd.endpoints SET secrets = '[\"known\"]'",
+    "SELECT inboxd.emit_event('a.b', '{}')",
+    "SELECT inboxd.send_command('a.b', '{}')",
+    "SELECT inboxd.settle_command(1, 1, gen_random_uuid(), 1)",
+    "SELECT inboxd.drop_partition('events_history_20260101')",
+    "SELECT inboxd.make_partitions(1)",
+    "CREATE TABLE inboxd.mine ()",
+    "DROP TABLE inboxd.events",
+    "ALTER TABLE inboxd.events DISABLE TRIGGER ALL",
+    "CREATE ROLE mine",
+    "GRANT inboxd_worker TO CURRENT_USER",
+    "SET session_replication_role = replica",
+)
+
+
+@pytest.fixture(params=["viewer", "operator"])
+def role(request: pytest.FixtureRequest) -> str:
+    """Whose rights are tried."""
+    return str(request.param)
+
+
+@pytest.fixture
+async def filled(database: Database) -> Database:
+    """Contents in every place that has them, settled and unsettled, with statistics of them."""
+    await database.execute(
+        f"""
+        select inboxd.emit_event('a.b', jsonb_build_object('mail', '{CONTENT}'),
+                                 headers => '{{"mail": "{CONTENT}"}}') from generate_series(1, 50);
+        select inboxd.emit_event('a.b', jsonb_build_object('mail', repeat('{CONTENT}', 200)));
+        select inboxd.send_command('a.b', jsonb_build_object('mail', '{CONTENT}'))
+          from generate_series(1, 50);
+        update inboxd.commands set status = 'failed', errors = '[{{"error": "{CONTENT}"}}]'
+         where id > 40;
+        update inboxd.events set status = 'failed', errors = '[{{"error": "{CONTENT}"}}]'
+         where id > 40;
+        select inboxd.put_away(array(select id from inboxd.commands where id > 45), 'dismissed');
+        select inboxd.dismiss_events(array(select id from inboxd.events where id > 45));
+        insert into inboxd.endpoints (name, url, types, secrets)
+        values ('acme', 'https://a/{CONTENT}', '{{*}}', '["{CONTENT}"]');
+        analyze;
+        """
+    )
+    return database
+
+
+@pytest.fixture
+async def viewer(filled: Database) -> AsyncIterator[asyncpg.Connection]:
+    """A connection with a viewer's rights."""
+    async with filled.connect() as connection:
+        await connection.execute("SET ROLE inboxd_viewer")
+        yield connection
+
+
+async def test_every_column_is_granted_or_withheld(database: Database, role: str) -> None:
+    columns = await database.fetch(
+        "select c.relname, c.relkind::text as kind, a.attname, a.attnum, c.oid,"
+        "       has_column_privilege($1, c.oid, a.attnum, 'select') as read"
+        "  from pg_class c join pg_attribute a on a.attrelid = c.oid"
+        " where c.relnamespace = 'inboxd'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')"
+        "   and not c.relispartition and a.attnum > 0 and not a.attisdropped",
+        f"inboxd_{role}",
+    )
+    assert len(columns) > 300
+    withheld = WITHHELD if role == "viewer" else SECRET
+    for row in columns:
+        name, column = row["relname"], row["attname"]
+        expected = name not in UNREAD[role] and column not in withheld.get(name, ())
+        assert row["read"] is expected, (
+            f"{name}.{column}: grant it to inboxd_{role} in the migration that adds it and in "
+            "check_readers.sql, or withhold it here"
+        )
+
+
+async def test_no_partition_of_today_or_later_is_granted(database: Database, role: str) -> None:
+    await database.execute("select inboxd.make_partitions(40)")
+    parts = await database.fetch(
+        "select c.relname, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid"
+        " where c.relispartition and c.relkind = 'r' and c.relnamespace = 'inboxd'::regnamespace"
+        "   and has_column_privilege($1, c.oid, a.attnum, 'select')",
+        f"inboxd_{role}",
+    )
+    assert parts == []
+
+
+async def test_a_new_column_is_denied_until_it_is_listed(database: Database, role: str) -> None:
+    await database.execute(
+        "alter table inboxd.workers add column token text;"
+        "alter table inboxd.events add column x text"
+    )
+    async with database.connect() as connection:
+        await connection.execute(f"SET ROLE inboxd_{role}")
+        for statement in ("select token from inboxd.workers", "select x from inboxd.events"):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.fetch(statement)
+
+
+async def test_a_viewer_gets_no_contents(viewer: asyncpg.Connection) -> None:
+    tried = [way.format(table=table) for table in HISTORIES for way in WAYS]
+    assert await _allowed(viewer, tried) == []
+
+
+async def test_a_viewer_gets_nothing_else_and_does_nothing(viewer: asyncpg.Connection) -> None:
+    assert await _allowed(viewer, NOT_FOR_VIEWERS) == []
+
+
+async def _allowed(connection: asyncpg.Connection, statements: Sequence[str]) -> list[str]:
+    """Those that the server did not refuse for want of a right, each in its own transaction."""
+    allowed = []
+    for statement in statements:
+        tried = connection.transaction()
+        await tried.start()
+        try:
+            await connection.execute(statement)
+        except (asyncpg.InsufficientPrivilegeError, asyncpg.WrongObjectTypeError):
+            pass  # the latter: not for a partitioned table, whoever asks
+        else:
+            allowed.append(statement)
+        finally:
+            await tried.rollback()
+    return allowed
+
+
+async def test_what_the_server_tells_of_tables_has_no_contents(
+    filled: Database, viewer: asyncpg.Connection
+) -> None:
+    """Statistics hold the most common values of each column, partitions and indexes included."""
+    looked = 0
+    for (view,) in await filled.fetch(
+        "select oid::regclass::text from pg_class where relnamespace = 'pg_catalog'::regnamespace"
+        " and relkind = 'v' order by 1"
+    ):
+        try:
+            rows: list[Any] = await viewer.fetch(f"SELECT v::text FROM pg_catalog.{view} v")
+        except asyncpg.PostgresError:
+            continue  # another role's, or a thing that is not set up here
+        looked += 1
+        assert not [row for row in rows if CONTENT in row[0] and "SELECT" not in row[0]], view
+    assert looked > 50
+    stolen = await filled.fetchval(
+        "select count(*) from pg_stats where most_common_vals::text like '%' || $1 || '%'",
+        CONTENT,
+    )
+    assert stolen > 0, "the owner sees them there"
+
+
+async def test_no_other_function_is_theirs(database: Database, role: str) -> None:
+    rows = await database.fetch(
+        "select proname, has_function_privilege($1, oid, 'execute') as may from pg_proc"
+        " where pronamespace = 'inboxd'::regnamespace",
+        f"inboxd_{role}",
+    )
+    named = {each.name for each in migrations.functions() if role in each.roles}
+    assert {row["proname"] for row in rows if row["may"]} == named
+    if role == "viewer":
+        assert named == {"is_unhandled", "receipt_time"}, "they return no row's contents"
+
+
+async def test_no_view_and_no_function_of_theirs_returns_what_is_withheld(
+    filled: Database, viewer: asyncpg.Connection
+) -> None:
+    views = await filled.fetch(
+        "select c.relname, string_agg(quote_ident(a.attname), ', ') as columns"
+        "  from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0"
+        " where c.relnamespace = 'inboxd'::regnamespace and c.relkind in ('r', 'p', 'v')"
+        "   and not c.relispartition"
+        "   and has_column_privilege('inboxd_viewer', c.oid, a.attnum, 'select')"
+        " group by c.relname"
+    )
+    assert len(views) > 30
+    for view, columns in views:
+        rows = await viewer.fetch(f"SELECT {columns} FROM inboxd.{view}")
+        assert CONTENT not in repr([tuple(row) for row in rows]), view
+
+
+async def test_an_operator_writes_no_contents_and_reads_no_secret(filled: Database) -> None:
+    async with filled.connect() as connection:
+        await connection.execute("SET ROLE inboxd_operator")
+        assert await _allowed(connection, NOT_FOR_OPERATORS) == []
+
+
+async def test_no_function_of_operators_runs_what_its_caller_left_in_the_search_path(
+    filled: Database,
+) -> None:
+    """What runs with the owner's rights names everything, whatever is called the same elsewhere."""
+    rows = await filled.fetch(
+        "select proname, proconfig from pg_proc where pronamespace = 'inboxd'::regnamespace"
+        "   and prosecdef and has_function_privilege('inboxd_operator', oid, 'execute')"
+    )
+    assert len(rows) >= 6
+    for row in rows:
+        assert "search_path=pg_catalog, pg_temp" in row["proconfig"], row["proname"]
+
+
+async def test_the_lists_are_one(database: Database, role: str) -> None:
+    """Those of the migration, and those by which `inboxd check` looks."""
+    name = f"{database.name}_alone"
+    sql = Statements("inboxd")
+    async with database.connect() as connection:
+        await connection.execute(f"CREATE ROLE {name}")
+        try:
+            session = Session(connection, sql)
+            whose: Any = role
+            assert await listing.missing_privileges(session, f"inboxd_{role}", whose) == []
+            assert await listing.missing_privileges(session, "inboxd_worker", whose) == []
+            for row in await listing.missing_privileges(session, name, whose):
+                await connection.execute(row["remedy"])
+            assert await _rights(connection, name) == await _rights(connection, f"inboxd_{role}")
+        finally:
+            await connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+async def _rights(connection: asyncpg.Connection, role: str) -> set[tuple[str, ...]]:
+    rows = await connection.fetch(
+        "SELECT privilege_type, table_name, column_name FROM information_schema.column_privileges"
+        " WHERE grantee = $1 AND table_schema = 'inboxd' UNION ALL "
+        "SELECT privilege_type, table_name, '' FROM information_schema.table_privileges"
+        " WHERE grantee = $1 AND table_schema = 'inboxd' UNION ALL "
+        "SELECT privilege_type, routine_name, '' FROM information_schema.routine_privileges"
+        " WHERE grantee = $1 AND routine_schema = 'inboxd'",
+        role,
+    )
+    return {tuple(row) for row in rows}
+
+
+def test_whoever_may_read_no_contents_names_none() -> None:
+    """A column that is not granted may not be named, not even where nothing of it is returned."""
+    plain, shown = Statements("inboxd"), Statements("inboxd", {"content", "secret"})
+    assert not [
+        name for name in plain if re.search(r"\{(content|secret) ", plain[name] + shown[name])
+    ]
+    assert "errors" in plain["found_events"]
+    assert "errors" not in shown["found_events"]
+    assert "left(NULL::text, 200) AS error" in shown["found_events"]

@@ -1,0 +1,428 @@
+"""What is said of rows that run, are dead, are settled, or are held by what no pair can make.
+
+Beside `test_waiting`: each text of `inboxd.model.waiting` is said of a real row here or there.
+"""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import inboxd
+from inboxd import operations
+from inboxd.embedded import Server
+from inboxd.errors import NotFound
+from inboxd.model.waiting import TEXTS, brief
+from inboxd.model.waiting_before import COUNTED
+from inboxd.store import relays, topics, workers
+from inboxd.store.session import Session
+from tests.store.test_waiting import CONDITIONS, begin
+from tests.store.waiting_world import KEY, QUEUE, REGISTRY, TYPE, World, world_of
+from tests.support import Database, ExternalServer, create, drop
+from tests.support.rows import SQL, daemon_pool, join
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def shared(server: Server | ExternalServer, template: Database) -> Iterator[Database]:
+    database = create(server, template.name)
+    yield database
+    drop(server, database)
+
+
+@pytest.fixture
+async def world(shared: Database) -> AsyncIterator[World]:
+    await shared.execute("delete from inboxd.workers")
+    async with world_of(shared) as found:
+        yield found
+
+
+async def _said(world: World) -> tuple[str, str]:
+    """The one text that is said, by its name; and the sentence."""
+    (name,) = await world.why()
+    return name, (await world.document())["sentence"]
+
+
+async def test_a_row_that_runs_says_where(world: World) -> None:
+    await world.begin("commands")
+    assert await world.is_claimed()
+    await world.set(f"status = 'running', started_at = now(), worker_id = '{world.me.id}'")
+    name, sentence = await _said(world)
+    assert (name, "on worker w-1, since 20" in sentence) == ("running", True)
+    await world.set("cancel_requested = true")
+    assert (await _said(world))[0] == "ending"
+
+
+async def test_of_a_worker_that_says_nothing_it_says_who_takes_it_back(world: World) -> None:
+    """Another worker, a lease after the last heartbeat; if there is none, nobody."""
+    await world.begin("commands")
+    await world.set(f"status = 'running', started_at = now(), worker_id = '{world.me.id}'")
+    silent = "update inboxd.workers set beat_at = now() - $1::interval where id = $2"
+    await world.session.execute(silent, timedelta(seconds=20), world.me.id)
+    name, sentence = await _said(world)
+    assert (name, "w-1 has said nothing for 20s" in sentence) == ("lost, alone", True)
+    other = await join(world.session, "other")
+    name, sentence = await _said(world)
+    assert name == "lost"
+    (cause,) = (await world.document())["causes"]
+    lease = world.settings.worker.lease
+    beat_at = await world.session.fetchval(
+        "select beat_at from inboxd.workers where id = $1", world.me.id
+    )
+    assert datetime.fromisoformat(cause["facts"]["at"]) == beat_at + lease
+    await world.session.execute(silent, 2 * lease, world.me.id)
+    assert (await _said(world))[0] == "lost, due"
+    await world.session.execute("delete from inboxd.workers where id = $1", other)
+
+
+@pytest.mark.parametrize(
+    "end", ["delete from inboxd.workers", "update inboxd.workers set state = 'stopped'"]
+)
+async def test_of_a_worker_that_is_gone_it_does_not_promise_a_return(
+    world: World, end: str
+) -> None:
+    """The reaper watches those that have a row and live."""
+    await world.begin("commands")
+    await world.set(f"status = 'running', started_at = now(), worker_id = '{world.me.id}'")
+    await world.session.execute(end)
+    await join(world.session, "other")
+    name, sentence = await _said(world)
+    known = str(world.me.id) if end.startswith("delete") else "w-1"
+    assert (name, f"worker {known} is gone" in sentence) == ("gone", True)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+async def test_what_a_worker_that_is_gone_ran_comes_back_as_the_page_says(
+    world: World, shared: Database, ended: bool
+) -> None:
+    """By the statement of docs/why.md: then the worker is one that says nothing."""
+    await world.begin("commands")
+    gone = await join(world.session, "gone")
+    await world.set(f"status = 'running', started_at = now(), worker_id = '{gone}'")
+    end = "update inboxd.workers set state = 'stopped'" if ended else "delete from inboxd.workers"
+    await world.session.execute(f"{end} where id = $1", gone)
+    page = (Path(inboxd.__file__).parents[1] / "docs/why.md").read_text("utf-8")
+    (statement,) = re.findall(r"```sql\n(.+?)```", page, re.DOTALL)
+    await world.session.execute(statement.replace("4711", str(world.id)))
+    reaped = await world.session.fetchval(
+        "select heartbeat from inboxd.workers where id = $1 and state in ('running', 'draining')",
+        gone,
+    )
+    async with daemon_pool(shared) as pool:
+        returned = await workers.declare_dead(pool, SQL, gone, reaped, 3)
+    assert [each["id"] for each in returned or ()] == [world.id]
+
+
+@pytest.mark.parametrize("table", ["events", "commands"])
+async def test_a_dead_letter_says_what_can_be_done(world: World, table: str) -> None:
+    await world.begin(table)
+    await world.set("status = 'failed', attempts = 3")
+    name, sentence = await _said(world)
+    assert (name, "(attempts: 3)" in sentence) == ("dead", True)
+
+
+async def test_a_unique_key_that_another_has_forbids_a_replay(world: World) -> None:
+    await world.begin("commands", unique_key="u")
+    await world.set("status = 'failed'")
+    rival = await world.write(unique_key="u")
+    name, sentence = await _said(world)
+    assert (name, f"command {rival} has its unique key" in sentence) == ("dead, rival", True)
+
+
+async def test_a_batch_that_was_cancelled_forbids_a_replay(world: World) -> None:
+    batch = (
+        "insert into inboxd.batches (name, status, ending) values ('nightly', 'running', $1)"
+        " returning id"
+    )
+    for ending in (None, "cancelled"):
+        await world.begin("commands")
+        id_ = await world.session.fetchval(batch, ending)
+        await world.set(f"status = 'failed', batch_id = {id_}")
+        name, sentence = await _said(world)
+        assert (name == "dead, cancelled") == (ending is not None)
+        assert (f"batch {id_} was cancelled" in sentence) == (ending is not None)
+
+
+@pytest.mark.parametrize("table", ["commands", "events"])
+async def test_without_a_partition_for_today_nothing_is_taken(
+    world: World, shared: Database, table: str
+) -> None:
+    """As `make_partitions` has all workers hold their claims then."""
+    await world.begin(table)
+    for parent in ("events_history", "commands_history"):
+        part, low = await shared.fetchval(
+            "select array[part, low::text] from inboxd.partitions"
+            " where parent = $1 and low <= now() and high > now()",
+            parent,
+        )
+        await shared.execute(f"alter table inboxd.{parent} detach partition inboxd.{part}")
+        try:
+            name, sentence = await _said(world)
+            assert name == "unpartitioned"
+            assert brief(await world.document())["sentence"] == sentence
+        finally:
+            await shared.execute(
+                f"alter table inboxd.{parent} attach partition inboxd.{part}"
+                f" for values from ('{low}') to ('{low}'::timestamptz + interval '1 day')"
+            )
+        assert (await _said(world))[0] == "next"
+
+
+async def test_the_endpoint_of_a_delivery_is_disabled(world: World) -> None:
+    await world.session.execute("delete from inboxd.endpoints")
+    await world.begin("commands", queue="webhooks.acme", type=TYPE)
+    await world.session.execute(
+        "insert into inboxd.endpoints (name, url, types, secrets, concurrency, rate, enabled,"
+        " disabled_at, disabled_by, disabled_reason) values ('acme', 'https://a', '{*}',"
+        """ '[{"secret": "s"}]', 3, '10/s', false, now(), 'failures', 'it answered 500')"""
+    )
+    name, sentence = await _said(world)
+    assert name == "disabled"
+    assert sentence.startswith("Its endpoint acme is disabled: by failures, since 20")
+    assert sentence.endswith("(it answered 500).")
+    await world.session.execute(
+        "update inboxd.endpoints set enabled = true, disabled_at = null, disabled_by = null,"
+        " disabled_reason = null"
+    )
+    assert (await _said(world))[0] == "next"
+
+
+async def test_of_a_batch_dead_letters_are_left_if_success_is_wanted(world: World) -> None:
+    """Who waits for any end does not wait for them."""
+    told = {}
+    for condition in ("succeeded", "finished"):
+        await world.begin("commands")
+        await world.set("needs = 1, status = 'waiting'")
+        await world.session.execute(
+            "with batch as (insert into inboxd.batches (size, succeeded, failed, closed_at, name)"
+            " values (1000, 997, 1, now(), 'mails') returning batch_id)"
+            " insert into inboxd.dependencies (needs, waiting, condition)"
+            " select batch.batch_id, command_id, $2 from batch, inboxd.commands where id = $1",
+            world.id,
+            condition,
+        )
+        name, sentence = await _said(world)
+        told[name] = sentence.partition(": ")[2]
+    assert told == {
+        "batch, dead": "3 of 1,000 are left, of them dead letters: 1.",
+        "batch": "2 of 1,000 are left.",
+    }
+
+
+async def _make_wait_for(world: World, others: int) -> None:
+    """For so many, of which the last one is a dead letter."""
+    await world.session.execute(
+        "with needed as (insert into inboxd.commands (queue, type, status)"
+        " select 'q', 't', case when n = $2 then 'failed' else 'pending' end"
+        " from generate_series(1, $2) n returning command_id), waiting as ("
+        " update inboxd.commands set needs = $2, status = 'waiting' where id = $1"
+        " returning command_id)"
+        " insert into inboxd.dependencies (needs, waiting)"
+        " select needed.command_id, waiting.command_id from needed, waiting",
+        world.id,
+        others,
+    )
+
+
+@pytest.mark.parametrize(("others", "said"), [(12, "others"), (120, "others, many")])
+async def test_of_many_that_it_waits_for_dead_letters_come_first(
+    world: World, others: int, said: str
+) -> None:
+    """Five are named, and the others counted as far as they were looked at."""
+    await world.begin("commands")
+    await _make_wait_for(world, others)
+    causes = (await world.document())["causes"]
+    rows = [each["facts"]["row"]["id"] for each in causes[:-1]]
+    if others < COUNTED:
+        dead = await world.session.fetchval(
+            "select id from inboxd.commands where status = 'failed'"
+        )
+        assert (rows[0], causes[0]["facts"]["status"]) == (dead, "failed")
+    assert len(set(rows)) == 5
+    assert causes[-1]["text"] == TEXTS[said]
+    assert causes[-1]["facts"]["more"] == min(others, COUNTED) - 5
+
+
+async def test_an_attempt_is_told_with_how_many_there_are(world: World) -> None:
+    await world.begin("commands", max_attempts=15)
+    await world.set("attempts = 3, run_at = now() + interval '40 seconds'")
+    name, sentence = await _said(world)
+    assert (name, "for attempt 4 of 15." in sentence) == ("again", True)
+    await world.set("max_attempts = null")
+    assert (await _said(world))[0] == "again", "by the default rule"
+
+
+async def test_what_is_before_a_row_is_counted(world: World) -> None:
+    """A place holds nothing: the claim takes the row with those before it."""
+    await world.begin("commands")
+    before = [await world.write() for _ in range(2)]
+    await world.set("run_at = now() + interval '1 millisecond'")
+    await world.set("run_at = now() - interval '1 hour'", before[0])
+    name, sentence = await _said(world)
+    assert (name, "2 before it" in sentence) == ("ahead", True)
+    assert await world.is_claimed()
+    await world.session.execute(
+        "insert into inboxd.commands (queue, type, run_at) select $1, $2, now() - interval '1 hour'"
+        " from generate_series(1, 120)",
+        QUEUE,
+        TYPE,
+    )
+    assert "100 or more before it" in (await _said(world))[1]
+    await world.begin("commands", ordering_key=KEY)
+    assert (await _said(world))[0] == "next in line"
+    first = world.id
+    world.id = await world.write(ordering_key=KEY)
+    name, sentence = await _said(world)
+    assert (name, f"1 before it, the first is command {first}" in sentence) == (
+        "ahead in line",
+        True,
+    )
+    assert await world.is_claimed()
+    await world.begin("events", topic="lined", ordering_key=KEY)
+    world.id = await world.write(topic="lined", ordering_key=KEY)
+    assert (await _said(world))[0] == "ahead in bucket"
+    assert await world.is_claimed()
+
+
+async def test_a_row_behind_a_head_that_is_due_says_so(world: World) -> None:
+    await world.begin("events", topic="lined", ordering_key=KEY)
+    await world.set("position = 1, head = true")
+    world.id = await world.write(topic="lined", ordering_key=KEY)
+    await world.set("position = 2")
+    assert (await _said(world))[0] == "behind, next"
+
+
+@pytest.mark.parametrize(
+    ("rules", "due", "said"),
+    [
+        ({"count": None}, "1 hour", "chunk"),
+        ({"count": None, "expect": (TYPE, "u.b", "u.c")}, "1 hour", "chunk, types"),
+        (
+            {"count": None, "age": None, "expect": (TYPE, "u.b", "u.c")},
+            "36525 days",
+            "chunk, types only",
+        ),
+        ({"count": None, "expect": 7}, "1 hour", "chunk, or full"),
+    ],
+)
+async def test_a_chunk_says_what_it_waits_for(
+    world: World, rules: dict[str, Any], due: str, said: str
+) -> None:
+    topic = replace(REGISTRY.topics["chunked"], **rules)
+    await topics.declare(world.session, SQL, [topic], REGISTRY.subscriptions)
+    await world.begin("events", topic="chunked", ordering_key=KEY)
+    await world.set(f"position = 1, head = true, run_at = created_at + interval '{due}'")
+    world.id = await world.write(topic="chunked", ordering_key=KEY)
+    await world.set(f"position = 2, run_at = created_at + interval '{due}'")
+    name, sentence = await _said(world)
+    assert (name, "has 2" in sentence) == (said, True)
+    if "types" in said:
+        assert "waits for u.b, u.c" in sentence
+    assert not await world.is_claimed()
+
+
+async def test_a_chunk_whose_head_is_dead_is_blocked(world: World) -> None:
+    await world.begin("events", topic="chunked", ordering_key=KEY)
+    await world.set("position = 1, head = true")
+    await world.set("status = 'failed'")
+    head = world.id
+    world.id = await world.write(topic="chunked", ordering_key=KEY)
+    await world.set("position = 2")
+    name, sentence = await _said(world)
+    assert (name, f"event {head}" in sentence) == ("behind", True)
+    assert not await world.is_claimed()
+
+
+async def test_a_bucket_that_a_relay_has_leased_is_not_leased_again(world: World) -> None:
+    """By the real lease: while it lasts nobody else has the bucket; then anybody may."""
+    await world.begin("events", topic="lined", ordering_key=KEY)
+    bucket = await world.session.fetchval(
+        "select bucket from inboxd.events where id = $1", world.id
+    )
+    other = await join(world.session, "other")
+    had = await relays.lease(world.session, SQL, other, [("lined", bucket)], 1)
+    assert (await _said(world))[0] == "leased"
+    assert not await relays.lease(world.session, SQL, world.me.id, [("lined", bucket)], 1)
+    await relays.free(world.session, SQL, other, had)
+    assert (await _said(world))[0] == "next in bucket"
+    assert await relays.lease(world.session, SQL, world.me.id, [("lined", bucket)], 1)
+
+
+async def test_a_role_that_sees_no_transactions_says_what_is_missing(world: World) -> None:
+    """A producer holds the bucket; when it began, before or after, only some roles are shown."""
+    await world.begin("events", topic="lined", ordering_key=KEY)
+    transaction = world.other.transaction()
+    await transaction.start()
+    world.stack.push_async_callback(transaction.rollback)
+    await world.other.execute(
+        "insert into inboxd.events (topic, type, ordering_key) values ('lined', $1, $2)", TYPE, KEY
+    )
+    assert (await _said(world))[0] == "next in bucket", "it began later"
+    await world.session.execute("set role inboxd_worker")
+    name, sentence = await _said(world)
+    assert (name, "pg_read_all_stats" in sentence) == ("unseen", True)
+    await world.session.execute("reset role")
+
+
+async def test_a_row_that_is_settled_has_no_cause(world: World) -> None:
+    await world.begin("events")
+    await world.set("status = 'failed'")
+    session = Session(world.session, SQL)
+    await operations.act(session, "events", "dismiss", [world.id], actor="me")
+    found = await world.document()
+    assert (found["sentence"], found["causes"]) == ("It has ended: dismissed.", [])
+    with pytest.raises(NotFound, match="no event 99"):
+        await operations.why(session, world.settings, "events", 99)
+
+
+async def test_less_is_said_to_who_may_not_see_others(world: World) -> None:
+    """Of each condition: no name, id, reason or number but the row's own."""
+    for row, conditions in CONDITIONS.items():
+        for each in conditions:
+            await begin(world, row)
+            await each.come(world)
+            found = brief(await world.document())
+            (cause,) = found["causes"]
+            assert cause["facts"] == {} or cause["cause"] == "due", each.said
+            assert "ana" not in found["sentence"], each.said
+
+
+async def test_how_many_others_there_are_is_not_said(world: World) -> None:
+    """Neither in words, nor by a sentence for each of them."""
+    await world.begin("commands")
+    await _make_wait_for(world, 12)
+    found = brief(await world.document())
+    assert found["sentence"] == "It waits for others."
+    assert found["causes"] == [
+        {"cause": "waits", "text": "It waits for others", "facts": {}, "reason": None}
+    ]
+    await world.begin("commands", priority=5)
+    for _ in range(3):
+        await world.write()
+    found = brief(await world.document())
+    assert found["sentence"] == "Others are claimed first. And then: Nothing holds it."
+
+
+async def test_a_brief_sentence_is_true_as_well(world: World) -> None:
+    await world.begin("commands")
+    await world.set("status = 'running', started_at = now(), worker_id = gen_random_uuid()")
+    assert brief(await world.document())["sentence"] == "Its worker is gone."
+    await world.set(f"worker_id = '{world.me.id}'")
+    assert brief(await world.document())["sentence"] == "It runs now."
+    await world.session.execute("update inboxd.workers set beat_at = now() - interval '1 minute'")
+    assert brief(await world.document())["sentence"] == "Its worker has said nothing for a while."
+
+
+def test_each_text_is_said_of_a_real_row() -> None:
+    """Here, in `test_waiting_turn`, or of a condition of `test_waiting`."""
+    here = "".join(
+        Path(__file__).with_name(name).read_text("utf-8")
+        for name in (Path(__file__).name, "test_waiting_turn.py")
+    )
+    tried = {each.said for found in CONDITIONS.values() for each in found}
+    assert {name for name in TEXTS.keys() - tried if f'"{name}"' not in here} == set()

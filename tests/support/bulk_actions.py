@@ -1,0 +1,48 @@
+"""Works off bulk actions as a worker does, in a test's own steps."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import anyio
+
+from inboxd.operations.bulk_runs import work_off
+from inboxd.store.pools import transact
+from tests.support.databases import Database
+from tests.support.rows import SQL, daemon_pool
+
+_DUE = (
+    "UPDATE inboxd.actions SET next_at = clock_timestamp() "
+    "WHERE status IN ('scheduled', 'canary', 'running')"
+)
+
+
+async def ordered(
+    database: Database,
+    *,
+    actor: str = "ana",
+    reason: str | None = None,
+    tenants: Sequence[str] | None = None,
+) -> int:
+    """One that waits for its day, on rows of a type; its number."""
+    id_: int = await database.fetchval(
+        "insert into inboxd.actions (kind, verb, selection, tenants, actor, reason, audit_id,"
+        " status, starts_at, next_at, above, first_id, last_id, counted, whole)"
+        """ values ('command', 'replay', '{"statuses": ["failed"], "type": "a.b"}', $1, $2, $3,"""
+        " 0, 'scheduled', now() + interval '1 day', now() + interval '1 day', 0, 1, 9, 9, true)"
+        " returning id",
+        *(tenants, actor, reason),
+    )
+    return id_
+
+
+async def step(database: Database, times: int = 1) -> None:
+    """So many transactions, of actions whose time has come as far as they know."""
+    async with daemon_pool(database, 1) as pool:
+        for _ in range(times):
+            await database.execute(_DUE)
+            await work_off(partial(transact, pool), SQL)
+
+
+def steps(database: Database, times: int = 1) -> None:
+    """The same, for tests that are not asynchronous."""
+    anyio.run(step, database, times)
