@@ -80,7 +80,10 @@ async def all_actions(session: Session, wanted: store.AuditFilter) -> FoundActio
 
 
 def _check(action: str) -> None:
-    known = get_args(store.Audited)
-    if (word := action.partition(" ")[0]) not in known:
-        hint = did_you_mean(word, known) or f"; valid are {', '.join(sorted(known))}"
-        raise UsageError(f"{action!r} is not a valid action{hint}")
+    """Some have two words; behind it, an entry may say what something was changed to."""
+    known: tuple[str, ...] = get_args(store.Audited)
+    asked = action.partition(" to ")[0]
+    if asked in known or asked in {each.partition(" ")[0] for each in known}:
+        return
+    hint = did_you_mean(asked, known) or f"; valid are {', '.join(sorted(known))}"
+    raise UsageError(f"{action!r} is not a valid action{hint}")

@@ -95,10 +95,11 @@ def test_an_action_that_there_is_not_is_refused(cli: Cli) -> None:
     wrong = cli("audit", "--action", "replai")
     assert (wrong.code, wrong.out) == (2, "")
     assert "'replai' is not a valid action; did you mean 'replay'?" in wrong.err
+    assert cli("audit", "--action", "replay twice").code == 2
     far = cli("audit", "--action", "zzz", "--json")
     assert (far.code, far.out) == (2, "")
     assert (
         "valid are abort, add, auto, cancel, change, close, disable, discard, dismiss, " in far.err
     )
-    for right in ("erase", "prioritize to -5", "reschedule"):
+    for right in ("erase", "prioritize to -5", "reschedule", "force open", "force", "metrics only"):
         assert cli("audit", "--action", right, "--json").json["audit"] == []
