@@ -107,9 +107,9 @@ _MATCHING = """\
            AND ($7::text IS NULL
                 OR strpos(lower(r.errors -> -1 ->> 'error'), lower($7)) > 0)
            AND ($8::jsonb[] IS NULL
-                OR coalesce(r.payload,
-                            (SELECT b.payload FROM {schema}.bodies b
-                              WHERE b.id = r.body_id AND b.created_at = r.body_at)) @> ANY ($8))
+                OR coalesce(r.payload, {content jsonb: (
+                       SELECT b.payload FROM {schema}.bodies b
+                        WHERE b.id = r.body_id AND b.created_at = r.body_at)}) @> ANY ($8))
            AND ($11::text[] IS NULL{children})"""
 _CHILDREN = """
            OR EXISTS (SELECT FROM {schema}.commands c

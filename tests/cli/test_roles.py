@@ -33,6 +33,7 @@ READS = (
     *("plugins list", "plugins show testplugin", "status --since 7d", "chart events --since 1d"),
     *("chart commands backlog --queue default", "chart events arrivals"),
     *("events replay --type user.created --dry-run", "actions list", "actions show 1"),
+    *("commands cancel --all --dry-run", "commands cancel --all --background --dry-run"),
 )
 # What an operator does, in this order.
 ACTIONS = (

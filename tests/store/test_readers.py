@@ -346,3 +346,7 @@ def test_whoever_may_read_no_contents_names_none() -> None:
     assert "errors" in plain["found_events"]
     assert "errors" not in shown["found_events"]
     assert "left(NULL::text, 200) AS error" in shown["found_events"]
+    lists = [name for name in plain if name.startswith(("find_events", "find_commands"))]
+    assert lists
+    assert all("inboxd.bodies" in plain[name] for name in lists)
+    assert not [name for name in lists if "inboxd.bodies" in shown[name]]

@@ -11,14 +11,16 @@ WITH few AS MATERIALIZED (
 )
 SELECT ARRAY(
     SELECT h.id  -- by id alone: statistics that are old must not lead to all rows of a status
-      FROM (SELECT * FROM {schema}.{table}
+      FROM (SELECT id, status, type, {topic or queue}, tenant, created_at, fingerprint, {NULL::bigint or batch_id} AS batch_id,
+                   {content jsonb: errors} AS errors
+              FROM {schema}.{table}
              WHERE id > $9 AND id <= (SELECT reached FROM few) ORDER BY id OFFSET 0) h
      WHERE h.status = ANY ($1::text[])
        AND ($2::text IS NULL OR h.type = $2)
        AND ($3::text IS NULL OR h.{topic or queue} = $3)
        AND ($4::text[] IS NULL OR h.tenant = ANY ($4))
        AND ($5::timestamptz IS NULL OR h.created_at >= $5)
-       AND ($6::text IS NULL OR strpos(lower({content text: h.errors -> -1 ->> 'error'}), lower($6)) > 0)
+       AND ($6::text IS NULL OR strpos(lower(h.errors -> -1 ->> 'error'), lower($6)) > 0)
        AND ($7::text IS NULL OR h.fingerprint = $7)
        AND ($8::bigint[] IS NULL OR {false or h.batch_id = ANY ($8)})
      ORDER BY h.id LIMIT $11) AS ids, few.reached, few.looked
