@@ -1,7 +1,7 @@
 """What an operator makes of endpoints: added, changed, disabled, given new secrets; resent to.
 
 Promises: every worker obeys within seconds; each action is audited in the transaction that does it,
-without a secret. Known limit: what the settings say of an endpoint is changed there alone.
+without a secret or a URL. Known limit: what the settings say of an endpoint is changed there alone.
 *See:* `cli/endpoints.py`, before it; `store/endpoints.py`, after it.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from inboxd.errors import Conflict, NotFound, UnknownName, UsageError
 from inboxd.model.checks import refuse
@@ -79,7 +80,9 @@ async def add_endpoint(
     async with session.connection.transaction():
         if not await store.add(session, new):
             raise Conflict(f"there is an endpoint {new.name!r} already; take another name")
-        await rows.record(session, actor, "add", f"endpoint {new.name}", reason, 1, to=new.url)
+        # Its host alone: whoever reads the audit may not read URLs, whose paths may be secrets.
+        host = urlsplit(new.url).hostname
+        await rows.record(session, actor, "add", f"endpoint {new.name}", reason, 1, to=host)
         return await one_endpoint(session, new.name)
 
 

@@ -36,7 +36,7 @@ def test_a_secret_is_shown_when_it_is_made_and_never_again(cli: Cli, sql: Sql) -
         out = cli("endpoints", *command.split()).out
         assert "https://acme.example/hooks" in out
         assert stored["secret"] not in out
-    assert audited(sql) == [("add to https://acme.example/hooks", "endpoint acme")]
+    assert audited(sql) == [("add to acme.example", "endpoint acme")]
 
 
 def test_a_secret_of_ones_own_is_not_shown(cli: Cli, sql: Sql, tmp_path: Any) -> None:

@@ -207,6 +207,16 @@ def test_a_viewer_is_told_who_may_read_contents(
     assert "canary" not in result.out + result.err
 
 
+def test_the_audit_tells_a_viewer_no_url(cli: Cli, become: Become) -> None:
+    url = "https://hooks.example/canary-url"
+    added = cli("endpoints", "add", "other", url, "--type", "*")
+    assert added.code == 0, added.err
+    become("viewer")
+    told = cli("audit", "--json").out
+    assert "add to hooks.example" in told
+    assert "canary" not in told
+
+
 def test_a_viewer_sees_that_errors_are_withheld(cli: Cli, become: Become) -> None:
     become("viewer")
     assert cli("events", "show", "1", "--json").json["withheld"] == ["errors", "progress"]

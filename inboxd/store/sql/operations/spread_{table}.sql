@@ -3,7 +3,7 @@
 -- parameters: $1 text fingerprint, $2 text[] its types, $3 integer of each the newest that are looked at, $4 integer the
 --             first that are, $5 integer how many names of each are told
 -- returns: part (newest, first), what (tenant, host, release, rows; hour), name (null: none; of an hour: how many hours
---          ago it began, the running one is 0), count
+--          ago it began, the running one is 0, and what clocks that were set back date later), count
 -- locks: nothing
 WITH looked AS MATERIALIZED (
     SELECT 'newest' AS part, n.*
@@ -33,7 +33,8 @@ SELECT part, what, name, count
          GROUP BY l.part, named.what, named.name) counted
  WHERE place <= $5::integer
 UNION ALL
-SELECT part, 'hour', (extract(epoch FROM date_trunc('hour', now()) - date_trunc('hour', updated_at)) / 3600)::integer::text,
+SELECT part, 'hour',
+       greatest((extract(epoch FROM date_trunc('hour', now()) - date_trunc('hour', updated_at)) / 3600)::integer, 0)::text,
        count(*)
   FROM looked WHERE part = 'newest' AND updated_at >= date_trunc('hour', now()) - interval '23 hours'
  GROUP BY 1, 3

@@ -1,7 +1,7 @@
 -- When attempts of rows failed, and what the time is: of an unsettled row by its number, of a settled one by the time it
 -- was settled at too, so that of history one day is asked.
 -- parameters: $1 text[] kinds, $2 bigint[] numbers, $3 timestamptz[] when each was settled (null: it is not)
--- returns: now, kind, id, failed (text[], as they were written; null: what is written of attempts may not be read);
+-- returns: now, kind, id, failed (text[], as they were written; empty too where what is written of attempts may not be read);
 --          one row without a kind, if there is none
 -- locks: nothing
 SELECT clock_timestamp() AS now, found.kind, found.id,
