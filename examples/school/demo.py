@@ -4,9 +4,11 @@
 inboxd as a process of its own with this folder's plugin. A workflow of five steps sets the
 institution up. One student has no mailbox, so that some batches of e-mails fail; then it is made,
 the dead letters are replayed, and the batches heal. At last answers are handed in and graded, where
-no mail server sets the pace. It ends by itself with the story of one activity: exit code 0 if every
-student got exactly the e-mails that were due, every teacher was told once and last, and every
-answer has one grade; 1 if not, 130 after Ctrl-C. Nothing is left behind.
+no mail server sets the pace. The screens show all of it at the address that is printed; on a
+terminal they stay afterwards, until a key is pressed or ten minutes are over. It ends by itself
+with the story of one activity: exit code 0 if every student got exactly the e-mails that were due,
+every teacher was told once and last, and every answer has one grade; 1 if not, 130 after Ctrl-C.
+Nothing is left behind.
 Known limit: everything shares this machine, so the numbers are those of all parts together.
 """
 
@@ -48,6 +50,8 @@ from school.stage.service import running as service_running
 _CONFIG = Path(__file__).with_name("config.toml")
 _EMAILS_AT_ONCE = tomllib.loads(_CONFIG.read_text())["queues"]["email"]["concurrency"]
 _LOOK_SECONDS = 0.2
+# How long the screens stay on a terminal when all is done.
+_STAY_SECONDS = 600
 _MISSING = "student7@school.example"
 _ANNOUNCED = """
     SELECT id FROM inboxd.events_history
@@ -124,12 +128,17 @@ async def _play(options: argparse.Namespace, screen: Screen, server: Server, fol
     async with AsyncExitStack() as stack:
         mailbox, address = await stack.enter_async_context(open_mailbox())
         mailbox.unknown = {_MISSING}
+        admin_port = free_port()
         daemon = Daemon(
             _CONFIG,
             folder / "inboxd.log",
             free_port(),
             INBOXD_DATABASE__DSN=server.dsn(),
             SCHOOL_SMTP=address,
+            # For this machine alone: whoever is at it may look at everything.
+            INBOXD_ADMIN__ENABLED="true",
+            INBOXD_ADMIN__PORT=str(admin_port),
+            INBOXD_ADMIN__LOCAL_ROLE="reader",
         )
         with screen.step("inboxd migrated: its schema, the school's tables"):
             await daemon.migrate()
@@ -139,37 +148,40 @@ async def _play(options: argparse.Namespace, screen: Screen, server: Server, fol
             await found_school(connection, options.students)
             running = service_running(server.dsn(), folder / "service.log")
             service = await stack.enter_async_context(running)
+        with screen.step("inboxd started"):
+            process = await stack.enter_async_context(daemon.running())
+        at = f"http://127.0.0.1:{admin_port}/"
+        screen.say(f"          its screens, while this runs: {at}")
         stage = _Stage(options, screen, connection, mailbox, daemon, service)
-        await _work(stage)
-        return await _judge(stage)
+        await _work(stage, process)
+        code = await _judge(stage)
+        await screen.stay(f"The screens stay at {at}", _STAY_SECONDS)
+        return code
 
 
-async def _work(stage: _Stage) -> None:
+async def _work(stage: _Stage, process: Process) -> None:
     """Let the daemon work off the activities, mend what failed, and grade the answers."""
     options, screen, connection, mailbox = stage[:4]
-    async with AsyncExitStack() as stack:
-        with screen.step("inboxd started"):
-            process = await stack.enter_async_context(stage.daemon.running())
-        with anyio.move_on_after(options.timeout):
-            with screen.step(f"{options.students:,} students in 3 courses, set up in five steps"):
-                await _until_set_up(connection, process)
-            with screen.step(f"{options.activities:,} activities published for 6 classes"):
-                await publish(stage.service, connection, options.activities)
-            due = await count_due(connection)
-            missed = await find_missed(connection, mailbox.unknown)
-            with screen.step(f"{due - len(missed):,} of {due:,} e-mails sent"):
-                await _watch(stage, process, emails=due)
-            screen.say(f"          {_MISSING} has no mailbox: {len(missed)} batches failed,")
-            screen.say("          the office was told, their teachers wait")
-            with screen.step("mailbox made, dead letters replayed, batches healed"):
-                await _mend(mailbox, stage.daemon)
-                await _watch(stage, process, emails=due)
-            with screen.step(f"{options.answers:,} answers handed in and graded, without e-mails"):
-                await answer(connection, options.answers)
-                await _watch(stage, process, answers=options.answers)
-        # The step is not printed when the time is up; the check then tells what is missing.
-        if process.returncode is not None:
-            raise stage.daemon.failure(f"ended with exit code {process.returncode}")
+    with anyio.move_on_after(options.timeout):
+        with screen.step(f"{options.students:,} students in 3 courses, set up in five steps"):
+            await _until_set_up(connection, process)
+        with screen.step(f"{options.activities:,} activities published for 6 classes"):
+            await publish(stage.service, connection, options.activities)
+        due = await count_due(connection)
+        missed = await find_missed(connection, mailbox.unknown)
+        with screen.step(f"{due - len(missed):,} of {due:,} e-mails sent"):
+            await _watch(stage, process, emails=due)
+        screen.say(f"          {_MISSING} has no mailbox: {len(missed)} batches failed,")
+        screen.say("          the office was told, their teachers wait")
+        with screen.step("mailbox made, dead letters replayed, batches healed"):
+            await _mend(mailbox, stage.daemon)
+            await _watch(stage, process, emails=due)
+        with screen.step(f"{options.answers:,} answers handed in and graded, without e-mails"):
+            await answer(connection, options.answers)
+            await _watch(stage, process, answers=options.answers)
+    # The step is not printed when the time is up; the check then tells what is missing.
+    if process.returncode is not None:
+        raise stage.daemon.failure(f"ended with exit code {process.returncode}")
 
 
 async def _until_set_up(connection: "asyncpg.Connection[asyncpg.Record]", process: Process) -> None:

@@ -4,6 +4,7 @@ Owns which error becomes which status, and the headers of every answer. Promises
 is the text that the command line prints, with passwords masked; what nobody expected tells nothing.
 """
 
+import json
 from collections.abc import Mapping
 from datetime import timedelta
 from http import HTTPStatus
@@ -65,8 +66,22 @@ class RequestRefused(InboxdError):
 
 def found(document: object) -> Response:
     """A success."""
-    body = orjson.dumps(document, default=_plain)
-    return Response(body, headers=_HEADERS, media_type="application/json")
+    return Response(json_of(document), headers=_HEADERS, media_type="application/json")
+
+
+def json_of(value: object, *, indent: bool = False) -> bytes:
+    """As JSON; what is nested deeper than orjson goes is never indented.
+
+    Raises RequestRefused for what is nested deeper still.
+    """
+    try:
+        return orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 if indent else 0)
+    except orjson.JSONEncodeError:
+        try:
+            return json.dumps(value, default=_plain, ensure_ascii=False).encode()
+        except RecursionError:
+            detail = "its JSON is nested too deep to be shown: select it with psql"
+            raise RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, detail) from None
 
 
 def problem(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -75,21 +90,39 @@ def problem(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None =
     return Response(
         orjson.dumps(told),
         status,
-        {**_HEADERS, **_MORE.get(status, {}), **(headers or {})},
+        {**_HEADERS, **headers_of(status), **(headers or {})},
         media_type="application/problem+json",
     )
 
 
 def of_error(error: InboxdError) -> Response:
     """What an error of inboxd's own is answered."""
+    return problem(status_of(error), detail_of(error))
+
+
+def detail_of(error: InboxdError) -> str:
+    """What is told of an error of inboxd's own to whoever sent the request."""
+    status = status_of(error)
     if isinstance(error, RequestRefused):
-        return problem(error.status, error.detail)
-    status = next((each for kind, each in _STATUSES if isinstance(error, kind)), None)
-    if status is None:
-        return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "see the log of the daemon")
+        return error.detail
+    if status is HTTPStatus.INTERNAL_SERVER_ERROR:
+        return "see the log of the daemon"
     if status is HTTPStatus.UNAUTHORIZED:  # what was wrong with it is for the log alone
-        return problem(status, "send a valid token: `Authorization: Bearer TOKEN`")
-    return problem(status, redact(str(error)))
+        return "send a valid token: `Authorization: Bearer TOKEN`"
+    return redact(str(error))
+
+
+def headers_of(status: HTTPStatus) -> Mapping[str, str]:
+    """What an answer of this status tells besides."""
+    return _MORE.get(status, {})
+
+
+def status_of(error: InboxdError) -> HTTPStatus:
+    """Which status an error of inboxd's own has."""
+    if isinstance(error, RequestRefused):
+        return error.status
+    found = next((each for kind, each in _STATUSES if isinstance(error, kind)), None)
+    return HTTPStatus.INTERNAL_SERVER_ERROR if found is None else found
 
 
 def _plain(value: object) -> object:

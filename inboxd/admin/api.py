@@ -26,8 +26,10 @@ from inboxd import operations
 from inboxd.admin.answers import RequestRefused, found, of_error, problem
 from inboxd.admin.budget import Budget
 from inboxd.admin.openapi import openapi
-from inboxd.admin.tokens import Caller, Tokens
-from inboxd.errors import InboxdError, Malformed, Unauthentic, UsageError
+from inboxd.admin.revealing import Revealing
+from inboxd.admin.screens.roles import Role, Visitor
+from inboxd.admin.tokens import Tokens
+from inboxd.errors import InboxdError, UsageError
 from inboxd.model.row_id import read_row_id
 from inboxd.operations import Action
 from inboxd.settings import Settings
@@ -43,11 +45,9 @@ MOST_BODY: Final = 16 * 1024
 # Each has a connection of its own to the database.
 _AT_ONCE = 4
 _RATE, _BURST = 50, 200
-# Wrong tokens, after which nobody is let in for a moment: so many could be guesses.
-_WRONG_RATE, _WRONG_BURST = 5, 50
 _LONGEST_REASON = 1_000
 
-_Answer = Callable[[Request, Caller], Awaitable[Response]]
+_Answer = Callable[[Request, Visitor], Awaitable[Response]]
 
 
 class AdminApi:
@@ -58,10 +58,9 @@ class AdminApi:
         self._settings = settings
         self._tokens = tokens
         self._requests = Budget(_RATE, _BURST)
-        self._wrong = Budget(_WRONG_RATE, _WRONG_BURST)
         self._at_once = anyio.CapacityLimiter(_AT_ONCE)
         self._tenants = operations.Tenants(settings.tenants)
-        self.under_way = 0
+        self._revealing = Revealing(settings)
 
     def take_over(self, tokens: Tokens) -> None:
         """Serve those who have one of these, from the next request on."""
@@ -81,7 +80,6 @@ class AdminApi:
         """Let in who may, in time; every failure becomes an answer."""
 
         async def guarded(request: Request) -> Response:
-            self.under_way += 1
             try:
                 with anyio.fail_after(TIMEOUT):
                     return await answer(request, self._caller(request))
@@ -93,33 +91,25 @@ class AdminApi:
             except Exception:  # noqa: BLE001 - logged
                 _log.exception("the admin API failed", path=request.url.path)
                 return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "see the log of the daemon")
-            finally:
-                self.under_way -= 1
 
         return guarded
 
-    def _caller(self, request: Request) -> Caller:
-        if self._requests.is_spent or self._wrong.is_spent:
+    def _caller(self, request: Request) -> Visitor:
+        if self._requests.is_spent:
             raise RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, "too many requests: try again later")
         self._requests.spend()
-        try:
-            return self._tokens.caller(request.headers)
-        except (Unauthentic, Malformed) as error:
-            self._wrong.spend()
-            address = request.client.host if request.client else None
-            _log.warning("an admin request is refused", reason=str(error), address=address)
-            raise
+        return self._tokens.visitor(request)
 
-    async def _describe(self, _: Request, __: Caller) -> Response:
-        return found(openapi())
+    async def _describe(self, request: Request, _: Visitor) -> Response:
+        return found(openapi(str(request.scope.get("root_path", ""))))
 
-    async def _show(self, request: Request, _: Caller) -> Response:
+    async def _show(self, request: Request, caller: Visitor) -> Response:
         table, row_id = _named(request)
         payload, raw = _flag(request, "payload"), _flag(request, "raw")
         if raw and table != "events":
             raise UsageError("a command came in no webhook: raw is for events")
         async with self._session() as session:
-            details = operations.details(
+            row = await operations.details(
                 session,
                 self._settings,
                 table,
@@ -128,12 +118,14 @@ class AdminApi:
                 raw=raw,
                 tenants=self._tenants,
             )
-            return found(await details)
+        if payload or raw:
+            await self._revealing.note(f"{table} {row['id']}", caller)
+        return found(row)
 
-    async def _act(self, request: Request, caller: Caller) -> Response:
+    async def _act(self, request: Request, caller: Visitor) -> Response:
         table, row_id = _named(request)
         action = _action(request)
-        if not caller.may_act:
+        if not caller.may(Role.OPERATOR):
             detail = f'the token {caller.name!r} may only look: use one with access = "full"'
             raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
         reason = await _reason(request)

@@ -50,11 +50,12 @@ _DONE: dict[str, tuple[str, Json]] = {
 }
 
 
-def openapi() -> Json:
-    """The document, as a JSON value."""
+def openapi(prefix: str = "") -> Json:
+    """The document, as a JSON value; prefix: what stands before its paths."""
     return {
         "openapi": "3.1.0",
         "info": {"title": "inboxd's admin API", "version": version("inboxd")},
+        "servers": [{"url": prefix or "/"}],
         "security": [{"token": []}],
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},

@@ -1,35 +1,36 @@
-"""Who sends a request of the admin API: its bearer token, compared in constant time.
+"""Who sends a request with a bearer token, which is compared in constant time.
 
-Promises: how long a comparison takes tells nothing of a token; none is in a log line or an answer.
-Known limit: files of tokens are read at the start and at each reload, not in between.
+Promises: how long a comparison takes tells nothing of a token; none is in a log line or an answer;
+who guesses is held back. A token's access is a role, for the API and the screens alike.
+Known limits: files of tokens are read at the start and at each reload, not in between; while
+somebody guesses, nobody's token counts.
 *See:* `signatures/bearer.py`, which compares.
 """
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
 
-from inboxd.errors import SettingsError, Unauthentic
+from starlette.requests import Request
+
+from inboxd.admin.answers import RequestRefused
+from inboxd.admin.budget import Budget
+from inboxd.admin.screens.roles import Role, Visitor
+from inboxd.errors import Malformed, SettingsError, Unauthentic
 from inboxd.settings import AdminToken
 from inboxd.settings.secrets import read_secret
 from inboxd.signatures.bearer import BearerVerifier
 from inboxd.signatures.contract import Key, SignedRequest
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
 
 # Fewer bytes of a token could be guessed.
 _LEAST = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Whose token it is, and whether it may change something."""
-
-    name: str
-    may_act: bool
-
-    @property
-    def actor(self) -> str:
-        """As the audit has it."""
-        return f"token {self.name}"
+# Wrong tokens, after which nobody is let in for a moment: so many could be guesses.
+_WRONG_RATE, _WRONG_BURST = 5, 50
+_ROLES: Final = {"read": Role.READER, "full": Role.OPERATOR}
 
 
 class Tokens:
@@ -37,16 +38,33 @@ class Tokens:
 
     def __init__(self, tokens: Sequence[AdminToken]) -> None:
         """Read their files. Raises SettingsError."""
-        self._callers = {each.name: Caller(each.name, each.access == "full") for each in tokens}
+        self._visitors = {
+            each.name: Visitor(each.name, _ROLES[each.access], f"token {each.name}")
+            for each in tokens
+        }
         keys = [Key(each.name, _secret(each)) for each in tokens]
         self._verifier = BearerVerifier(keys, 0, {}) if keys else None
+        self._wrong = Budget(_WRONG_RATE, _WRONG_BURST)
 
-    def caller(self, headers: Mapping[str, str]) -> Caller:
-        """Whose request this is. Raises Unauthentic or Malformed."""
+    def visitor(self, request: Request) -> Visitor:
+        """Whose request this is. Raises RequestRefused, Unauthentic or Malformed."""
+        if self._wrong.is_spent:
+            detail = "too many wrong tokens: try again later"
+            raise RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, detail)
+        try:
+            return self.bearer(request.headers)
+        except (Unauthentic, Malformed) as error:
+            self._wrong.spend()
+            address = request.client.host if request.client else None
+            _log.warning("an admin request is refused", reason=str(error), address=address)
+            raise
+
+    def bearer(self, headers: Mapping[str, str]) -> Visitor:
+        """Whose token the headers have. Raises Unauthentic or Malformed."""
         if self._verifier is None:
             raise Unauthentic("there is no token any more")
         name = self._verifier.verify(SignedRequest(headers, b""), time.time())
-        return self._callers[name]
+        return self._visitors[name]
 
 
 def _secret(token: AdminToken) -> bytes:
@@ -60,3 +78,8 @@ def _secret(token: AdminToken) -> bytes:
             "bytes, and could be guessed: `openssl rand -hex 32` makes a better one"
         )
     return secret.encode()
+
+
+def has_token(request: Request) -> bool:
+    """Whether one is sent, right or wrong; a proxy may send a login of its own in that header."""
+    return request.headers.get("authorization", "").lower().startswith("bearer")

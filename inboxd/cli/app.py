@@ -11,6 +11,7 @@ import typer
 from typer.main import get_command
 
 from inboxd.cli import (
+    admin,
     batches,
     breakers,
     bulk_actions,
@@ -93,6 +94,7 @@ def inboxd(
 
 app.command(epilog=examples("inboxd run -c config.toml"))(run)
 app.command(epilog=examples("inboxd receive -c config.toml"))(receive)
+app.add_typer(admin.app, name="admin")
 app.command(epilog=examples("inboxd migrate", "inboxd migrate --check"))(migrate)
 app.command(epilog=examples("inboxd uninstall --dry-run", "inboxd uninstall --yes"))(uninstall)
 app.command(epilog=examples("inboxd declare --dry-run", "inboxd declare --wait 5m --json"))(declare)

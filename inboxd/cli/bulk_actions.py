@@ -1,4 +1,4 @@
-"""`inboxd actions`: what was ordered with `--background`, and how far it is.
+"""`inboxd actions`: what was ordered with `--background` or on the screens, and how far it is.
 
 Known limits: a pause waits for the transaction that is under way, 500 rows at most; what is done
 stays done. *See:* `cli/background.py`, by which it is ordered.

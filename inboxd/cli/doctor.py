@@ -4,7 +4,6 @@ Promises: nothing is changed; a line that is not ok names a remedy; the exit cod
 Known limit: colours are for terminals, `--json` is for programs.
 """
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -31,17 +30,17 @@ def doctor(
 ) -> None:
     """Look at a live inbox: schema, backlog, workers, tables, server; name remedies."""
     from inboxd.inbound.spool.judgement import judge_spool
-    from inboxd.operations.doctor import Verdict, examine, worst
+    from inboxd.operations.doctor import Verdict, document, examine
 
     async def look(session: "Session") -> Found:
         return [each async for each in examine(session, given.settings)]
 
     found = given.ask(look)
     found += [("webhooks", each) for each in judge_spool(given.settings)]
-    verdict = worst(*(finding.verdict for _, finding in found))
+    told = document(found)
+    verdict = told["verdict"]
     if given.json:
-        lines = [{"group": group, **asdict(finding)} for group, finding in found]
-        print_json({"verdict": verdict, "findings": lines})
+        print_json(told)
     else:
         findings.print_findings(
             findings.FindingLine(group, each.subject, each.verdict, each.found, each.remedy)

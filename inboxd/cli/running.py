@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from inboxd.cli.options import Config
+from inboxd.errors import SettingsError
 
 Processes = Annotated[
     int | None,
@@ -38,6 +39,12 @@ def run(config: Config = None, processes: Processes = None) -> None:
         from inboxd.daemon.launch import supervise
 
         http, admin = settings.inbound.http, settings.admin
+        sign_in = bool(admin.users or admin.oidc)
+        if admin.enabled and sign_in and admin.session_secret_file is None:
+            raise SettingsError(
+                "[admin]: several processes share sign-ins by session_secret_file; set it "
+                "(`openssl rand -hex 32` makes a secret), or serve the screens by `inboxd admin`"
+            )
         served = addresses(settings, receives=http.enabled, administers=admin.enabled)
         supervise(settings, served, processes)
     raise typer.Exit(run_daemon(settings, config=config))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from inboxd.daemon.inside import worker
-    from inboxd.daemon.starting import receive, run
+    from inboxd.daemon.starting import administer, receive, run
 
-__all__ = ["receive", "run", "worker"]
+__all__ = ["administer", "receive", "run", "worker"]
 
-_HOMES = {"receive": "starting", "run": "starting", "worker": "inside"}
+_HOMES = {"administer": "starting", "receive": "starting", "run": "starting", "worker": "inside"}
 
 
 # Hidden from type checkers: with a __getattr__ in sight they would accept any misspelt name.

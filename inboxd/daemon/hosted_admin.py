@@ -1,13 +1,16 @@
-"""The admin API that a process hosts.
+"""The screens and the admin API that a process hosts.
 
 Promises: a database that is away neither keeps it from starting nor ends it: requests are answered
 503; at a stop it accepts nothing more, and answers what is under way. Of several processes under a
-supervisor each serves on the one socket that they share.
-Its connections are bounded as those of webhooks: a slow head or body ends with a 408.
-Known limit: a reload takes tokens over; the certificate and all else count from a restart.
-*See:* `daemon/process.py`, which hosts it; `admin/api.py`, one request.
+supervisor each serves on the one socket that they share. Where nobody signs in, it listens on
+loopback alone, also on a socket that it inherits. Its connections are bounded as those of webhooks:
+a slow head or body ends with a 408.
+Known limit: a reload takes tokens and users over; the certificate and all else count from a
+restart.
+*See:* `daemon/process.py`, which hosts it; `admin/site.py`, one request.
 """
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -15,29 +18,40 @@ from functools import partial
 import anyio
 
 from inboxd.admin.api import TIMEOUT, AdminApi
+from inboxd.admin.screens.access.gate import Gate
+from inboxd.admin.screens.application import SESSIONS, STATEMENT_TIMEOUT, Screens
+from inboxd.admin.screens.host_spool import HostSpool
+from inboxd.admin.screens.pages import SCREENS
 from inboxd.admin.server import HealthPart
+from inboxd.admin.site import AdminSite
 from inboxd.admin.tokens import Tokens
 from inboxd.daemon import sockets
 from inboxd.daemon.process import Process
+from inboxd.errors import SettingsError
 from inboxd.inbound.certificate import tls
 from inboxd.inbound.listener import listen
 from inboxd.settings import InboundHttp, Settings
+from inboxd.settings.values import is_loopback
+from inboxd.store.session import open_looks
 from inboxd.telemetry import logs
 
 _log = logs.get_logger(__name__)
 
-# More than may be answered at once: who waits has a connection too.
-_MOST_CONNECTIONS = 64
+# A browser has up to six; those that are idle go first.
+_MOST_CONNECTIONS = 256
 # Requests are small, and whoever waits for a slow one holds a connection.
 _HEADER_TIMEOUT, _BODY_TIMEOUT = timedelta(seconds=5), timedelta(seconds=10)
 
 
 class HostedAdmin:
-    """The admin API of one process."""
+    """The screens and the admin API of one process."""
 
-    def __init__(self, process: Process) -> None:
-        """Read tokens and certificate. Raises SettingsError."""
-        self._process = process
+    def __init__(self, process: Process, spool: HostSpool | None = None) -> None:
+        """Read tokens, secret and certificate. Raises SettingsError.
+
+        spool: of the receiver that the same process hosts.
+        """
+        self._process, self._spool = process, spool
         own = process.settings.admin
         tls(own.certificate, own.private_key, "admin")
         self._bounds = InboundHttp(
@@ -47,7 +61,10 @@ class HostedAdmin:
             header_timeout=_HEADER_TIMEOUT,
             body_timeout=_BODY_TIMEOUT,
         )
-        self._api = AdminApi(process.settings, Tokens(own.tokens))
+        tokens = Tokens(own.tokens)
+        self._api = AdminApi(process.settings, tokens)
+        self._gate = Gate(own, tokens)
+        self._site: AdminSite | None = None
         self._stop = anyio.Event()
 
     def ready(self) -> Sequence[HealthPart]:
@@ -57,24 +74,47 @@ class HostedAdmin:
     def drain(self) -> Mapping[str, object]:
         """Accept nothing more, answer what is under way."""
         self._stop.set()
-        return {"admin_requests": self._api.under_way}
+        return {"admin_requests": self._site.under_way if self._site else 0}
 
     def prepare(self, new: Settings) -> Callable[[Settings], None]:
-        """Read the tokens again, and their files; nothing else is taken over."""
-        tokens = Tokens(new.admin.tokens)
-        return lambda _: self._api.take_over(tokens)
+        """Read tokens and users again, and the tokens' files; nothing else is taken over."""
+        tokens, users = Tokens(new.admin.tokens), self._gate.prepare(new.admin)
+
+        def take_over(_: Settings) -> None:
+            self._api.take_over(tokens)
+            self._gate.take_over(new.admin, tokens, users)
+
+        return take_over
 
     async def run(self, on_ready: Callable[[], None]) -> None:
-        """Serve until drained."""
+        """Serve until drained. Raises SettingsError."""
+        settings = self._process.settings
         own = self._process.listeners[sockets.ADMIN]
-        most = min(TIMEOUT, self._process.settings.worker.drain_timeout.total_seconds())
+        if settings.admin.open_role is not None:
+            _refuse_remote(own)
+        most = min(TIMEOUT, settings.worker.drain_timeout.total_seconds())
         scheme = "http" if self._bounds.certificate is None else "https"
         at = [sockets.url(each).replace("http", scheme, 1) for each in own]
-        async with anyio.create_task_group() as group:
-            listener = await group.start(
-                partial(listen, self._bounds, self._api.application(), sockets=own)
-            )
-            _log.info("serving the admin API", at=at)
+        async with (
+            open_looks(settings.database, "screens", SESSIONS, STATEMENT_TIMEOUT) as looks,
+            anyio.create_task_group() as group,
+        ):
+            screens = Screens(settings, looks, self._gate, SCREENS, self._spool).application()
+            self._site = AdminSite(settings.admin, self._api.application(), screens)
+            listener = await group.start(partial(listen, self._bounds, self._site, sockets=own))
+            _log.info("serving the screens and the admin API", at=at, path=settings.admin.path)
             on_ready()
             await self._stop.wait()
             await listener.drain(most)
+
+
+def _refuse_remote(listeners: Sequence[socket.socket]) -> None:
+    """Sockets that are inherited may be reachable whatever `host` says. Raises SettingsError."""
+    for each in listeners:
+        name = each.getsockname()
+        if not (isinstance(name, tuple) and is_loopback(name[0])):
+            raise SettingsError(
+                f"[admin]: the inherited socket {sockets.url(each)} can be reached from elsewhere, "
+                "and nobody signs in; add users, proxy, oidc or tokens, or let it listen on "
+                "127.0.0.1"
+            )

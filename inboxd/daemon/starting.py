@@ -1,10 +1,11 @@
-"""What `inboxd run` and `inboxd receive` start: a process, and what it hosts.
+"""What `inboxd run`, `inboxd receive` and `inboxd admin` start: a process, and what it hosts.
 
 *See:* `daemon/process.py`, `daemon/hosted_worker.py`, `daemon/receiver.py`.
 """
 
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inboxd.daemon.addresses import addresses
 from inboxd.daemon.hosted_worker import HostedWorker
@@ -14,6 +15,9 @@ from inboxd.registry.plugins import accepted, load_plugins
 from inboxd.settings import Settings, load, read
 from inboxd.telemetry import logs
 from inboxd.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from inboxd.daemon.hosted_spool import HostedSpool
 
 
 def run(settings: Settings, *, config: Path | None = None) -> int:
@@ -31,8 +35,10 @@ def run(settings: Settings, *, config: Path | None = None) -> int:
         addresses(settings, receives=receives, administers=settings.admin.enabled),
     )
     worker = HostedWorker(process, plugins, patient=receives)
-    programs = [*([_receiver(process)] if receives else []), worker]
-    return process.host(*programs, *([_admin(process)] if settings.admin.enabled else []))
+    programs: list[Program] = [*([_receiver(process)] if receives else []), worker]
+    if settings.admin.enabled:
+        programs.append(_admin(process, _spool(settings) if receives else None))
+    return process.host(*programs)
 
 
 def receive(settings: Settings, *, config: Path | None = None) -> int:
@@ -50,6 +56,21 @@ def receive(settings: Settings, *, config: Path | None = None) -> int:
     return process.host(_receiver(process))
 
 
+def administer(settings: Settings, *, config: Path | None = None) -> int:
+    """Serve the screens and the admin API alone until told to stop; returns the exit code.
+
+    It loads no handlers, claims nothing, and is no worker. As `run` otherwise.
+    """
+    _configure_log(settings)
+    process = Process(
+        settings,
+        Metrics(version("inboxd")),
+        lambda: load(config),
+        addresses(settings, receives=False, administers=True),
+    )
+    return process.host(_admin(process))
+
+
 def _receiver(process: Process) -> Program:
     # Late: what it needs costs memory, and few daemons receive.
     from inboxd.daemon.receiver import HostedReceiver  # noqa: PLC0415
@@ -57,10 +78,16 @@ def _receiver(process: Process) -> Program:
     return HostedReceiver(process)
 
 
-def _admin(process: Process) -> Program:
+def _admin(process: Process, spool: "HostedSpool | None" = None) -> Program:
     from inboxd.daemon.hosted_admin import HostedAdmin  # noqa: PLC0415 - few daemons serve it
 
-    return HostedAdmin(process)
+    return HostedAdmin(process, spool)
+
+
+def _spool(settings: Settings) -> "HostedSpool | None":
+    from inboxd.daemon.hosted_spool import hosted_spool  # noqa: PLC0415 - as the receiver is
+
+    return hosted_spool(settings)
 
 
 def _configure_log(settings: Settings) -> None:

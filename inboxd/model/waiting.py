@@ -1,7 +1,7 @@
 """A cause for which an unsettled row does not run, and the sentence that says it.
 
-Owns the texts: the command line and the API say the same. Promises that what is told of others can
-be left out. Pure.
+Owns the texts: the command line, the API and the screens say the same, the screens also in other
+languages. Promises that what is told of others can be left out. Pure.
 *See:* `waiting_rules`, which finds the causes.
 """
 

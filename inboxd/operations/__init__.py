@@ -5,17 +5,24 @@
 workflows, `controls` on types, topics, queues and schedules, `breakers` on breakers, `endpoints`
 on those who get webhooks, `messages` on streams of brokers; `erase` erases what is known of
 somebody; `uninstall` takes inboxd out of a database.
-`overview`, `figures`, `charts`, `totals`, `finding`, `details`, `waiting`, `batch_details`,
-`failures`, `story`, `audit` and `markers` are read; `labels` says what ids are called; `names`
-judges names that an operator gives, `ability` whether a role may do what not every operator may.
+`overview`, `figures`, `charts`, `totals`, `lately`, `finding`, `details`, `waiting`,
+`batch_details`, `enqueued`, `lookup`, `failures`, `story`, `audit` and `markers` are read; `labels`
+says what ids are called; `names` judges names that an operator gives, `ability` whether anything
+can be done.
 
 Promises: an action on rows that are named is done to all of them or to none, one on all that match
 page by page; it is a legal transition, judged while the rows are locked and refused by SQL as well
 (promise 8); it is audited in the transaction that does it; workers are woken when that commits.
 """
 
-from inboxd.operations.audit import actions, all_actions, sent_again
-from inboxd.operations.batch_details import batch_details, batch_rows
+from inboxd.operations.ability import (
+    ReadOnlyReason,
+    ReservedAction,
+    read_only_reason,
+    why_denied,
+)
+from inboxd.operations.audit import actions, all_actions, sent_again, viewed
+from inboxd.operations.batch_details import Members, batch_details, batch_rows, members_of
 from inboxd.operations.batches import BatchEnded, cancel_batch, check_kind, close_batch, resumable
 from inboxd.operations.breakers import force_breaker, one_breaker
 from inboxd.operations.bulk import ActionPreview, Selection, Terms, act_on_all, preview
@@ -30,7 +37,7 @@ from inboxd.operations.bulk_orders import (
 )
 from inboxd.operations.consequences import Consequences, OthersTouched
 from inboxd.operations.controls import flush, pause, resume, unsubscribe
-from inboxd.operations.details import details
+from inboxd.operations.details import alone, details
 from inboxd.operations.endpoints import (
     add_endpoint,
     change_endpoint,
@@ -44,11 +51,14 @@ from inboxd.operations.endpoints import (
     rotate_endpoint,
     send_to_endpoint,
 )
+from inboxd.operations.enqueued import Enqueued, enqueued_by
 from inboxd.operations.failures import Group, failures
 from inboxd.operations.filters import containing, names_of, read_filter
 from inboxd.operations.finding import Found, find, search
 from inboxd.operations.held_rows import Done, ExpectedRows, RowId
-from inboxd.operations.labels import Tenants, label_rows, type_labels
+from inboxd.operations.labels import Tenants, declared_labels, label_rows, type_labels
+from inboxd.operations.lately import SpanFigures, done_lately
+from inboxd.operations.lookup import Hit, look_up
 from inboxd.operations.messages import reset_stream
 from inboxd.operations.names import Named, check_declared, check_known, remarks, unknown
 from inboxd.operations.order_controls import (
@@ -67,7 +77,7 @@ from inboxd.operations.rows import (
     reschedule,
     told,
 )
-from inboxd.operations.story import Story, created_by, replays_of, trace, waits_of
+from inboxd.operations.story import Story, created_by, origin_of, replays_of, trace, waits_of
 from inboxd.operations.waiting import why
 
 __all__ = [
@@ -76,15 +86,21 @@ __all__ = [
     "BatchEnded",
     "Consequences",
     "Done",
+    "Enqueued",
     "ExpectedRows",
     "Found",
     "Group",
+    "Hit",
+    "Members",
     "Move",
     "Named",
     "OrderTerms",
     "OthersTouched",
+    "ReadOnlyReason",
+    "ReservedAction",
     "RowId",
     "Selection",
+    "SpanFigures",
     "Story",
     "Tenants",
     "Terms",
@@ -95,6 +111,7 @@ __all__ = [
     "actions",
     "add_endpoint",
     "all_actions",
+    "alone",
     "batch_details",
     "batch_rows",
     "cancel_batch",
@@ -106,16 +123,21 @@ __all__ = [
     "close_batch",
     "containing",
     "created_by",
+    "declared_labels",
     "deliveries",
     "details",
     "disable_endpoint",
+    "done_lately",
     "enable_endpoint",
+    "enqueued_by",
     "failed_of",
     "failures",
     "find",
     "flush",
     "force_breaker",
     "label_rows",
+    "look_up",
+    "members_of",
     "movable",
     "names_of",
     "one_breaker",
@@ -123,12 +145,14 @@ __all__ = [
     "one_order",
     "order",
     "orders",
+    "origin_of",
     "pause",
     "pause_order",
     "preview",
     "preview_all",
     "prioritize",
     "read_filter",
+    "read_only_reason",
     "remarks",
     "remove_endpoint",
     "replay_with",
@@ -149,6 +173,8 @@ __all__ = [
     "type_labels",
     "unknown",
     "unsubscribe",
+    "viewed",
     "waits_of",
     "why",
+    "why_denied",
 ]

@@ -1,16 +1,38 @@
-"""Whether what is not every operator's can be done by this session's role.
+"""Whether anything that operators do can be done now: not on a standby, nor for every role.
 
-Owns which rights an action needs of the role beside those that an operator's has.
+Owns which rights an action needs of the session's role beside those that an operator's has.
 Promises that it writes nothing to find out.
 """
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Final, Literal
 
+from inboxd.store import operations as store
 from inboxd.store import rights
 from inboxd.store.connections import Row
 from inboxd.store.rights import NeededRight
 from inboxd.store.session import Session
+
+
+class ReadOnlyReason(StrEnum):
+    """Why nothing can be changed."""
+
+    STANDBY = "standby"
+    SERVER = "server"
+    ROLE = "role"
+    AWAY = "away"
+
+
+async def read_only_reason(session: Session) -> ReadOnlyReason | None:
+    """Why nothing can be changed by this session; None: it can be."""
+    found = await store.ability(session)
+    if found["standby"]:
+        return ReadOnlyReason.STANDBY
+    if found["read_only"]:
+        return ReadOnlyReason.SERVER
+    return None if found["may"] else ReadOnlyReason.ROLE
+
 
 ReservedAction = Literal[
     "emit",
@@ -85,6 +107,18 @@ RIGHTS: Final[Mapping[ReservedAction, Sequence[NeededRight]]] = {
 async def lacking_rights(session: Session, action: ReservedAction) -> list[str]:
     """The rights that this session's role lacks for an action, in words."""
     return _words(session, await rights.lacking(session, RIGHTS[action]))
+
+
+async def why_denied(session: Session, action: ReservedAction) -> str | None:
+    """Which role may not do an action, what it lacks, and what would mend that; None: it may."""
+    found = await rights.lacking(session, RIGHTS[action])
+    if not found:
+        return None
+    told = f"the database role {found[0]['role']} lacks {', '.join(_words(session, found))}"
+    if action == "erase":
+        return f"{told}: run `inboxd erase` as the schema's owner, which a worker should not be"
+    remedies = "; ".join(row["remedy"] for row in found)
+    return f"{told}: as the schema's owner, run `{remedies}`"
 
 
 def _words(session: Session, found: Sequence[Row]) -> list[str]:

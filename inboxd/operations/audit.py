@@ -47,6 +47,12 @@ async def sent_again(
         await store.record(session, actor, "send", target, reason, 1, to=where)
 
 
+async def viewed(session: Session, target: str, *, actor: str) -> None:
+    """Note that somebody looks at contents of a row, before they do."""
+    async with session.connection.transaction():
+        await store.record(session, actor, "view", target, None, 1)
+
+
 async def actions(session: Session, wanted: store.AuditFilter) -> FoundActions:
     """Entries of the audit that match, as far as one look goes.
 

@@ -2,11 +2,13 @@
 
 Promises that nothing of a batch is counted by walking over its members, and that of each list of a
 batch a bounded part is read.
-Known limits: of a batch the first hundred dead letters are told, of a workflow `STEPS` steps, by
-name.
+Known limits: of a batch the first hundred dead letters and nested batches are told, of a workflow
+`STEPS` steps, by name; of its members that are settled, those that are asked for among `_LOOKED`.
 """
 
 from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +23,21 @@ from inboxd.store.session import Session
 
 STEPS = 1_000
 _SHOWN = 100
+_LOOKED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Some members of a batch.
+
+    rows: commands, by ascending id. nested: batches, with the first page. next: after which id the
+    next page begins. whole: whether all that are settled were looked at.
+    """
+
+    rows: list[dict[str, Any]]
+    nested: list[dict[str, Any]]
+    next: int | None
+    whole: bool
 
 
 async def batch_rows(
@@ -73,6 +90,29 @@ async def _steps(session: Session, row: Row) -> list[dict[str, Any]]:
         step["waits"] = sorted(f"{names.get(needs, needs)} {how}" for needs, _, how in waits)
         steps.append(step)
     return steps
+
+
+async def members_of(
+    session: Session,
+    batch: int,
+    created_at: datetime,
+    statuses: Collection[str],
+    *,
+    after: int,
+    limit: int,
+) -> Members:
+    """Commands that are in a batch, of these statuses, or of any if none is named."""
+    found = await batch_listing.members(
+        session, batch, statuses, after, limit + 1, _LOOKED, created_at
+    )
+    rows = [_member(row) for row in found if row["id"] is not None]
+    next_ = rows[limit - 1]["id"] if len(rows) > limit else found[0]["high"]
+    nested = [] if after else _dicts(await batch_listing.nested(session, batch, _SHOWN))
+    return Members(rows[:limit], nested, next_, found[0]["settled"] < _LOOKED)
+
+
+def _member(row: Row) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("settled", "high")}
 
 
 def _dicts(rows: Collection[Row]) -> list[dict[str, Any]]:

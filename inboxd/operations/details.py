@@ -6,6 +6,7 @@ a row created, a hundred are told.
 
 import base64
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, astuple
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,7 @@ from uuid import UUID
 
 from inboxd.errors import NotFound
 from inboxd.model.lifecycle import Status
+from inboxd.model.waiting import brief
 from inboxd.operations.labels import LabelsOf, Tenants, links_of, type_labels
 from inboxd.operations.story import created_by, replays_of, waits_of
 from inboxd.operations.waiting import why_of
@@ -26,6 +28,11 @@ _OF_SUSPECTS = ("suspect_group", "lone_crashes", "alone_fence")
 _DIED = "WorkerDied"
 # What is null for a role that may not read contents, though there may be some.
 _WITHHELD = ("errors", "progress")
+# A row without what is told of others.
+_ALONE: Mapping[str, Any] = {
+    **dict.fromkeys(("children", "replays", "waits_for", "elsewhere", "breakers"), ()),
+    "suspect": None,
+}
 # What is told of a receipt.
 _RECEIPT = (
     *("receipt_id", "received_at", "source", "outcome", "address", "key_id"),
@@ -84,6 +91,19 @@ async def details(
     row["links"] = links_of(settings.links, row)
     row["withheld"] = list(_WITHHELD) if "content" in session.withheld else []
     return row
+
+
+def alone(
+    table: HotTable, id: int | UUID, row: dict[str, Any], tenants: frozenset[str]
+) -> dict[str, Any]:
+    """A row for who may see certain tenants, without what is told of others beside it.
+
+    These may be of any tenant. Raises NotFound for a row of another, as if it were not there.
+    """
+    if row["tenant"] not in tenants:
+        raise _missing(table, id)
+    why = None if row["why"] is None else brief(row["why"])
+    return row | {key: value for key, value in _ALONE.items() if key in row} | {"why": why}
 
 
 def _missing(table: HotTable, id: int | UUID) -> NotFound:

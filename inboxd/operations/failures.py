@@ -26,6 +26,8 @@ SAMPLE = 10  # rows of a group
 LOOKED, FIRST, TYPES, NAMES = 500, 20, 10, 10
 HOURS = 24
 _WHAT = ("release", "host", "tenant")
+# Seconds: what had a dead letter so lately goes on.
+_LATELY = 3600
 
 Counted = dict[str, list[dict[str, Any]]]
 
@@ -46,6 +48,10 @@ class Group:
     last_at: datetime
     last_id: int
     error: str | None
+
+    def goes_on(self, now: datetime) -> bool:
+        """Whether there was a dead letter of it in the last hour."""
+        return (now - self.last_at).total_seconds() < _LATELY
 
     @property
     def table(self) -> HotTable:

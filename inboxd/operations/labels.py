@@ -49,6 +49,14 @@ async def type_labels(session: Session, kind: str, types: Collection[str]) -> di
     return {type_: declared.get(type_) or label(type_) for type_ in types}
 
 
+async def declared_labels(session: Session) -> dict[tuple[str, str], Label]:
+    """The labels of all types that somebody declared, by kind and type."""
+    return {
+        (row["kind"], row["type"]): label(row["type"], row["title"], row["description"])
+        for row in await store.declared(session)
+    }
+
+
 def label(type_: str, title: str | None = None, description: str | None = None) -> Label:
     """A type's label, of what was declared."""
     return Label(

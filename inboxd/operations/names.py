@@ -7,6 +7,7 @@ as tenants, entities and the names of batches, cannot be judged.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from inboxd.errors import UnknownName
@@ -44,14 +45,31 @@ async def check_known(
         raise UnknownName(f"{told} Nothing was changed").on_terminals("; --force insists")
 
 
+@dataclass(frozen=True, slots=True)
+class KnownNames:
+    """What somebody has read already. lanes: what waits, as the overview has it."""
+
+    declared: names.Names | None
+    lanes: Collection[Mapping[str, Any]]
+
+
 async def unknown(
-    session: Session, kind: Named, name: str, *, also: Collection[str] = ()
+    session: Session,
+    kind: Named,
+    name: str,
+    *,
+    also: Collection[str] = (),
+    known: KnownNames | None = None,
 ) -> str | None:
     """A remark on a name that nobody declared and no row has; None of any other."""
-    told = await _undeclared(session, kind, name, also)
+    if known is None:
+        told = await _undeclared(session, kind, name, also)
+    else:
+        told = _remark(known.declared, kind, name, also)
     if told is None:
         return None
-    return None if await _has_rows(session, kind, name, await _lanes(session, kind)) else told
+    lanes = await _lanes(session, kind) if known is None else known.lanes
+    return None if await _has_rows(session, kind, name, lanes) else told
 
 
 async def nearest(session: Session, kind: Named, name: str) -> str:

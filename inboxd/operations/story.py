@@ -109,6 +109,15 @@ async def created_by(
     return [_member(row) for row in rows]
 
 
+async def origin_of(
+    session: Session, kind: str, id: int, created_at: datetime, finished_at: datetime | None = None
+) -> Member | None:
+    """The row that another, made and finished then, came from; None: it was settled long apart."""
+    until = max(created_at, finished_at or created_at) + timedelta(days=1)
+    row = await store.member(session, kind, id, created_at - _SLACK, until)
+    return None if row is None else _member(row)
+
+
 async def replays_of(session: Session, kind: str, id: int) -> list[dict[str, Any]]:
     """When, by whom and as which row an event or command was replayed, the oldest first."""
     rows = await store.replays(session, [(kind, id)], _CHILDREN)

@@ -4,7 +4,7 @@
 `reloadable` says what SIGHUP may change.
 """
 
-from inboxd.settings.admin import Admin, AdminToken
+from inboxd.settings.admin import Admin, AdminOidc, AdminProxy, AdminToken, AdminUser
 from inboxd.settings.breakers import BreakerOverride
 from inboxd.settings.brokers import Broker, MessageSource, Relay
 from inboxd.settings.database import Database
@@ -36,7 +36,10 @@ from inboxd.settings.telemetry import Http, Logs
 __all__ = [
     "ANY",
     "Admin",
+    "AdminOidc",
+    "AdminProxy",
     "AdminToken",
+    "AdminUser",
     "BreakerOverride",
     "Broker",
     "CertificateScheme",

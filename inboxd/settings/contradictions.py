@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 
 from inboxd.settings.admin import Admin
+from inboxd.settings.admin_contradictions import in_admin
 from inboxd.settings.broker_contradictions import in_brokers
 from inboxd.settings.inbound import InboundHttp
 from inboxd.settings.inbound_contradictions import in_webhooks
@@ -30,6 +31,7 @@ def contradictions(settings: Settings) -> Iterator[str]:
             sources = dict.fromkeys(settings.source_of(key) for key in keys)
             place = ", ".join(each for each in sources if each != "default")
             yield from (f"{place}: {found}" if place else found for found in rule(settings))
+    yield from in_admin(settings)
     yield from in_webhooks(settings)
     yield from in_targets(settings)
     yield from in_brokers(settings)
@@ -131,7 +133,7 @@ def _ports_differ(settings: Settings) -> Iterator[str]:
     served: dict[str, tuple[Http | InboundHttp | Admin, str]] = {
         "http.port": (http, "metrics"),
         "inbound.http.port": (inbound, "webhooks"),
-        "admin.port": (admin, "the admin API"),
+        "admin.port": (admin, "the screens"),
     }
     ports = [(key, each.port, what) for key, (each, what) in served.items() if each.enabled]
     for (one, port, first), (other, same, second) in combinations(ports, 2):
@@ -140,39 +142,6 @@ def _ports_differ(settings: Settings) -> Iterator[str]:
                 f"{one} and {other} are both {port}: {first} and {second} have a port each; "
                 "change one"
             )
-
-
-@_rests_on("admin.enabled", "admin.tokens")
-def _admin_has_tokens(settings: Settings) -> Iterator[str]:
-    admin = settings.admin
-    if admin.enabled and not admin.tokens:
-        yield (
-            "[admin]: it is enabled, and nobody may use it; add to tokens, such as "
-            'tokens = [{ name = "ada", token_file = "/etc/inboxd/ada.token", access = "full" }]'
-        )
-    for token in admin.tokens:
-        if (token.token is None) == (token.token_file is None):
-            yield f"[admin]: token {token.name!r} needs either token or token_file"
-    names = [token.name for token in admin.tokens]
-    for name in sorted({each for each in names if names.count(each) > 1}):
-        yield f"[admin]: two tokens are called {name!r}; the audit could not tell them apart"
-
-
-@_rests_on("admin.enabled", "admin.host", "admin.allow_remote", "admin.certificate")
-def _admin_is_loopback_unless_encrypted(settings: Settings) -> Iterator[str]:
-    admin = settings.admin
-    if admin.enabled and not (admin.allow_remote or admin.certificate or is_loopback(admin.host)):
-        yield (
-            f"[admin]: host {admin.host!r} can be reached from other machines, and nothing is "
-            "encrypted; use 127.0.0.1, set certificate and private_key, or set allow_remote = true "
-            "where only a proxy that ends TLS reaches it"
-        )
-
-
-@_rests_on("admin.certificate", "admin.private_key")
-def _admin_has_its_key(settings: Settings) -> Iterator[str]:
-    if (settings.admin.certificate is None) != (settings.admin.private_key is None):
-        yield "[admin]: certificate and private_key belong together: set both or neither"
 
 
 @_rests_on("events.timeout", "database.idle_in_transaction_timeout")

@@ -25,6 +25,7 @@ _RELOADABLE = frozenset(
         "commands.concurrency",
         "commands.in_flight_bytes",
         "admin.tokens",
+        "admin.users",
     }
 )
 # Tables that are taken over whole.
@@ -112,11 +113,13 @@ def _nothing(key: str) -> str:
 
 
 def _item(value: object) -> str:
-    """One of a list: a name, a key of a source, or a token, without its secret."""
+    """One of a list: a name, a key of a source, a token or a user, without its secret."""
     if not isinstance(value, Mapping):
         return str(value)
     if "token" in value:
         return f"{value['name']} ({value['access']})"
+    if "password_hash" in value:
+        return f"{value['name']} ({value['role']})"
     from_file = value["secret_file"] and f"secret from {value['secret_file']}"
     said = [
         from_file or (value["secret"] and "secret") or (value["public_key"] and "public key"),

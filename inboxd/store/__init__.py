@@ -15,9 +15,9 @@
   `notices` of them; `markers` beside their charts.
 - Growth: `partitions`, `retention`, `copying` (exports), `purging`.
 - Operators look: `finding` (lists), `listing`, `queues`, `batch_listing`, `story`, `diagnosis`,
-  `waiting` (what holds a row); and act: `operations`, `bulk_actions` (on all that match, by
-  workers), `producing`, `imports`, `erase`, as far as `rights` go, by a `session`; or try:
-  `rehearsal`.
+  `waiting` (what holds a row), `payloads` (as text); and act: `operations`, `bulk_actions` (on all
+  that match, by workers), `producing`, `imports`, `erase`, as far as `rights` go, by a `session`;
+  or try: `rehearsal`.
 - The server: `connections`, `pools`; the statements: `statements`, `columns`, `arrays`, `files`;
   the schema: `migrations`, `catalogue`, `uninstall`; plugins' tables: `plugin_folders`,
   `plugin_migrations`. Databases of tests: `testing`.

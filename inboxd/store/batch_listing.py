@@ -70,6 +70,25 @@ async def failures(session: Session, batch: int, limit: int) -> list[Row]:
     return await session.fetch("batch_failures", batch, limit)
 
 
+async def members(
+    session: Session,
+    batch: int,
+    statuses: Collection[str],
+    after: int,
+    limit: int,
+    look: int,
+    created_at: datetime,
+) -> list[Row]:
+    """Commands in a batch that was created then: see `batch_members.sql`."""
+    given = (batch, list(statuses) or None, after, limit, look, created_at)
+    return await session.fetch("batch_members", *given)
+
+
+async def nested(session: Session, batch: int, limit: int) -> list[Row]:
+    """Batches in a batch: id, kind, name, status, size, unsettled."""
+    return await session.fetch("nested_batches", batch, limit)
+
+
 async def lock(session: Session, id: int | UUID) -> Row | None:
     """One batch, held until the transaction ends; None when there is none."""
     return await session.fetchrow("lock_batch", *_key(id))

@@ -8,8 +8,9 @@ matches; all looks of a `snapshot` see the database as it was when it began.
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
+from uuid import UUID
 
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
@@ -179,6 +180,37 @@ def hits_given(hits: Sequence[tuple[int, datetime | None]]) -> tuple[object, ...
     ids, finished_at = [id_ for id_, _ in settled], [finished for _, finished in settled]
     ends = (min(finished_at, default=None), max(finished_at, default=None))
     return (unsettled, ids, finished_at, *ends)
+
+
+async def commands_of(
+    session: Session, events: Sequence[tuple[int, UUID, datetime]], limit: int, within: timedelta
+) -> list[Row]:
+    """What events (id, event_id, created_at) enqueued, so many of each: `commands_of_events.sql`.
+
+    within: what was settled later than that after its event is left out.
+    """
+    columns = [list(column) for column in zip(*events, strict=True)] or [[], [], []]
+    return await session.fetch("commands_of_events", *columns, limit, within)
+
+
+async def of_key(
+    session: Session,
+    key: str,
+    topics: Collection[str],
+    queues: Collection[str],
+    types: Collection[str],
+    limit: int,
+) -> list[Row]:
+    """Unsettled rows with that ordering key or unique key, in these lanes: `rows_of_key.sql`."""
+    lanes = (list(topics), list(queues), list(types))
+    return await session.fetch("rows_of_key", key, *lanes, limit)
+
+
+async def correlated(
+    session: Session, correlation_id: str, look: int, limit: int, since: datetime
+) -> list[Row]:
+    """Of the newest rows of each table those that have it: `correlated.sql`."""
+    return await session.fetch("correlated", correlation_id, look, limit, since)
 
 
 async def lowest_after(

@@ -140,6 +140,14 @@ async def count_consequences(
     return await session.one("count_consequences", ids, counted_to, skipping, at_once)
 
 
+async def ability(session: Session) -> Row:
+    """Whether what operators do can be written: standby, read_only, may."""
+    return await session.one("ability")
+
+
+# ------------------------------------------------------------------------------ many rows at once
+
+
 @dataclass(frozen=True, slots=True)
 class MatchedAhead:
     """The rows that match among the next ones. to: up to which all were looked at; end: no more."""
@@ -250,6 +258,7 @@ Audited = Literal[
     "dismiss",
     "drain",
     "drop",
+    "emit",
     "enable",
     "erase",
     "export",
@@ -271,6 +280,7 @@ Audited = Literal[
     "run",
     "send",
     "unsubscribe",
+    "view",
 ]
 
 

@@ -1,16 +1,20 @@
-"""One connection for one errand of an operator, with the statements of its schema.
+"""Connections for errands of operators, with the statements of their schema.
 
-Promises that a failure comes out as DatabaseError or SchemaError, in words to act on, and that no
-wait is longer than the settings' time limits. Known limit: none of the daemon's pools is used, so
-each errand costs a connection.
+Owns a session for one errand, and sessions that are kept for many short looks, as screens have
+them. Promises that a failure comes out as DatabaseError or SchemaError, in words to act on, and
+that no wait is longer than the settings' time limits. Known limit: none of the daemon's pools is
+used, so an errand costs a connection.
 """
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from datetime import timedelta
+from time import monotonic
+from typing import Any, Final
 
 import anyio
+import asyncpg
 
 from inboxd.errors import DatabaseError
 from inboxd.settings import Database
@@ -22,9 +26,12 @@ from inboxd.store.connections import (
     explained,
     one_row,
 )
+from inboxd.store.pools import Pool, borrow, open_pool
 from inboxd.store.statements import Kept, Statements, render, shared
 
 _GOODBYE_SECONDS = 2
+# Seconds that what a role may read counts as known.
+_RIGHTS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,60 @@ async def open_session(
         with anyio.move_on_after(_GOODBYE_SECONDS, shield=True):
             await connection.close()
         connection.terminate()
+
+
+class Looks:
+    """Sessions that only read, kept for many short looks.
+
+    Known limit: rights that were granted or revoked are noticed `_RIGHTS` seconds later; what may
+    not be read any more is refused at once.
+    """
+
+    def __init__(self, pool: Pool, database: Database) -> None:
+        """Take connections from the pool."""
+        self._pool, self._database = pool, database
+        self._withheld: frozenset[Kept] = frozenset()
+        self._statements: Statements | None = None
+        self._known_until = float("-inf")
+
+    @asynccontextmanager
+    async def look(self, within: float) -> AsyncIterator[Session]:
+        """A session for the `async with` block; waits for a free one at most so many seconds.
+
+        Raises DatabaseError or SchemaError.
+        """
+        with explained(_denied(self._database)):
+            async with borrow(self._pool, within) as connection:
+                statements = await self._allowed(connection)
+                try:
+                    yield Session(connection, statements, self._withheld)
+                except asyncpg.InsufficientPrivilegeError:
+                    self._known_until = float("-inf")
+                    raise
+
+    async def _allowed(self, connection: Connection) -> Statements:
+        """The statements as this role may run them, which is asked once for many looks."""
+        if self._statements is None or monotonic() >= self._known_until:
+            withheld = await _withheld(connection, self._database)
+            if self._statements is None or withheld != self._withheld:
+                self._statements = Statements(self._database.schema_name, withheld)
+            self._withheld = withheld
+            self._known_until = monotonic() + _RIGHTS
+        return self._statements
+
+
+@asynccontextmanager
+async def open_looks(
+    database: Database, part: str, size: int, timeout: timedelta
+) -> AsyncIterator[Looks]:
+    """At most `size` of them for the `async with` block; no statement takes longer than that."""
+    milliseconds = str(round(timeout.total_seconds() * 1000))
+    plans = ERRAND_PLANS | {
+        "statement_timeout": milliseconds,
+        "default_transaction_read_only": "on",
+    }
+    async with open_pool(database, part, size, plans) as pool:
+        yield Looks(pool, database)
 
 
 async def _withheld(connection: Connection, database: Database) -> frozenset[Kept]:

@@ -24,6 +24,13 @@ async def up(session: Session, kind: str, id: int, rows: int) -> list[Row]:
     return await session.fetch("story_up", kind, id, rows)
 
 
+async def member(
+    session: Session, kind: str, id: int, since: datetime, until: datetime
+) -> Row | None:
+    """One row, unless it was settled before or after; None: there is none."""
+    return await session.fetchrow("story_member", kind, id, since, until)
+
+
 async def down(
     session: Session,
     parents: Sequence[tuple[str, int, UUID]],

@@ -68,6 +68,7 @@ def test_drain(name: str) -> None:
         ("relay", 1_500, ["--lines=no keys"]),
         ("spool", 2_000, ["--lines=down"]),
         ("snapshot", 500, ["--lines=, a nap"]),
+        ("viewers", 8_000, ["--lines=of the worker"]),
     ],
 )
 def test_others(script: str, rows: int, options: list[str]) -> None:

@@ -58,7 +58,7 @@ OTHERS = {
     *("webhooks send", "webhooks replay", "webhooks openapi", "breakers close"),
     *("breakers metrics-only", "endpoints send", "endpoints add", "endpoints change"),
     *("endpoints remove", "endpoints rotate", "history make", "history export", "history drop"),
-    *("spool list", "spool show", "spool verify", "spool drain", "spool discard"),
+    *("spool list", "spool show", "spool verify", "spool drain", "spool discard", "admin hash"),
     *("schedules run", "schedules add", "schedules change", "schedules remove"),
     "commands replay-with",
 }

@@ -5,6 +5,8 @@ Handler tests need no daemon; where a handler asks the database, it asks a real 
 
 import json
 import os
+import pty
+import re
 import signal
 import smtplib
 import subprocess
@@ -13,6 +15,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from inboxd import Connection, Reject
@@ -259,6 +262,46 @@ def test_the_demo_ends_by_itself_with_a_table_and_leaves_nothing(tmp_path: Path)
         assert part in done.stdout, "the story"
     assert "\x1b" not in done.stdout, "no terminal, no animation"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(100)
+def test_on_a_terminal_the_screens_stay_until_a_key_is_pressed(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*DEMO, "--quick", "--timeout", "60"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TMPDIR": str(tmp_path), "TERM": "dumb"},
+    ) as process:
+        os.close(theirs)
+        shown = _shown_until(ours, "until you press a key.")
+        (at,) = re.findall(r"The screens stay at (http://\S+)", shown)
+        overview = httpx.get(at)
+        announced = httpx.get(f"{at}events", params={"type": "activity.published"})
+        os.write(ours, b" ")
+        rest = _shown_until(ours, None)
+    os.close(ours)
+
+    assert process.returncode == 0, shown + rest
+    assert (overview.status_code, announced.status_code) == (200, 200)
+    assert len(re.findall(r'href="/events/\d+"', announced.text)) >= 6
+    assert list(tmp_path.iterdir()) == []
+
+
+def _shown_until(terminal: int, text: str | None) -> str:
+    """What a program writes to its terminal up to that text, or up to its end."""
+    shown = ""
+    while text is None or text not in shown:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # Linux's way to say that nobody has the other end any more
+            break
+        if not part:
+            break
+        shown += part.decode(errors="replace")
+    return shown
 
 
 @pytest.mark.long

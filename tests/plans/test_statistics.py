@@ -57,6 +57,7 @@ FROM_THE_BEGINNING = frozenset(
             "unfolded_batches",
             "list_batches",
             "find_commands",
+            "correlated",
             "find_events",
             "find_events, commands",
             "list_chunks",

@@ -20,6 +20,7 @@ def test_a_cap_or_no_bound_is_refused(wrong: str) -> None:
         "dev": ["inboxd[embedded]"],
         "demo": [wrong],
         "http": [],
+        "oidc": [],
     }
     project: dict[str, Any] = {
         "name": "inboxd",

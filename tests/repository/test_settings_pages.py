@@ -60,6 +60,7 @@ ALTERNATIVES = {
     "targets": {"hmac"},
     "brokers": {"password", "virtual_host", "options"},
     "relays": {"exchange"},
+    "admin": {"oidc", "proxy"},
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 # What users install beside the daemon. What tests need is as new as it comes.
-EXTRAS = ("embedded", "dev", "demo", "http")
+EXTRAS = ("embedded", "dev", "demo", "http", "oidc")
 
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[[\w,-]+\])?>=(?P<bound>[\w.]+)")
 

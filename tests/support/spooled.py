@@ -1,7 +1,9 @@
 """A spool on a real folder for tests, as a receiver leaves it."""
 
+from datetime import timedelta
 from pathlib import Path
 
+from inboxd.daemon.hosted_spool import HostedSpool
 from inboxd.inbound.spool.boots import Stamps
 from inboxd.inbound.spool.encoding import encode
 from inboxd.inbound.spool.files import SystemFiles
@@ -9,6 +11,7 @@ from inboxd.inbound.spool.folder import Owned, own
 from inboxd.inbound.spool.gates import Gates
 from inboxd.inbound.spool.log import Appender, set_apart
 from inboxd.model.receipt import Receipt
+from tests.support.receipts import receipt
 
 
 def spool(path: Path, *page: Receipt) -> Owned:
@@ -23,8 +26,21 @@ def spool(path: Path, *page: Receipt) -> Owned:
     return owned
 
 
-def leave_apart(folder: Path, path: Path, receipt: Receipt, reason: str, number: int = 42) -> str:
+def leave_apart(folder: Path, path: Path, given: Receipt, reason: str, number: int = 42) -> str:
     """Set a receipt apart there, as the drain does; its name."""
     name = f"{number:020d}"
-    set_apart(folder, SystemFiles(), name, encode(Stamps(path).make(), receipt), reason)
+    set_apart(folder, SystemFiles(), name, encode(Stamps(path).make(), given), reason)
     return name
+
+
+# What `host_spool` has: its host, the folder of a process that is gone, and what is set apart.
+HOST, GONE, APART = "node", "0" * 32, f"{42:020d}"
+
+
+def host_spool(path: Path) -> HostedSpool:
+    """A spool for screens: in the folder of a process that is gone one waits, one is set apart."""
+    (path / "spools" / GONE).mkdir(parents=True)
+    owned = spool(path, receipt())
+    leave_apart(owned.folder, path, receipt(), "the database refuses it")
+    owned.release()
+    return HostedSpool(path, timedelta(days=30), HOST)

@@ -5,7 +5,8 @@ is removed, so where the database cannot record it, it stays. A drain is in the 
 ends, also when an error ends it, unless the database is away then. An insert that is repeated after
 a crash doubles nothing: what is too old for the database's memory gets a new id, which is kept in
 its file before it is written. Known limit: it must run as the receiver's user, on its host.
-*See:* `drain.py`; `inspection.py`, which finds what to act on.
+*See:* `drain.py`; `inspection.py`, which finds what to act on; `inboxd/daemon/hosted_spool.py`, by
+which the screens do it.
 """
 
 import math

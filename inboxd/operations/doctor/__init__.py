@@ -6,7 +6,9 @@ a finding and stops no other; what is looked at costs the same however much hist
 Known limit: it judges with the settings that the command reads (lease, queues).
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from inboxd.errors import DatabaseError, SchemaError
 from inboxd.operations.doctor import (
@@ -28,7 +30,7 @@ from inboxd.settings import Settings
 from inboxd.store import diagnosis
 from inboxd.store.session import Session
 
-__all__ = ["GROUPS", "Finding", "Levels", "Verdict", "examine", "only", "worst"]
+__all__ = ["GROUPS", "Finding", "Levels", "Verdict", "document", "examine", "only", "worst"]
 
 GROUPS: Mapping[str, Sequence[Check]] = {
     "schema": (
@@ -65,41 +67,54 @@ GROUPS: Mapping[str, Sequence[Check]] = {
 }
 
 
-async def examine(session: Session, settings: Settings) -> AsyncIterator[tuple[str, Finding]]:
+async def examine(
+    session: Session, settings: Settings, seconds: float | None = None
+) -> AsyncGenerator[tuple[str, Finding], None]:
     """Every finding with its group, as they come.
 
+    seconds: that each statement may take; None: as many as usual.
     Raises DatabaseError when contact is lost, or the role may not even see the schema. Of one that
     this release does not work with, nothing else is looked at.
     """
     for group, checks in GROUPS.items():
         for check in checks:
-            found = await only(check, session, settings)
+            found = await only(check, session, settings, seconds)
             for finding in found:
                 yield group, finding
             if check is schema.version and worst(*(f.verdict for f in found)) is Verdict.CRITICAL:
                 return
 
 
-async def only(check: Check, session: Session, settings: Settings) -> list[Finding]:
+def document(found: Sequence[tuple[str, Finding]]) -> dict[str, Any]:
+    """The findings for JSON, with the gravest verdict."""
+    verdict = worst(*(finding.verdict for _, finding in found))
+    lines = [{"group": group, **asdict(finding)} for group, finding in found]
+    return {"verdict": verdict, "findings": lines}
+
+
+async def only(
+    check: Check, session: Session, settings: Settings, seconds: float | None = None
+) -> list[Finding]:
     """What one check finds; a finding of its own when it cannot look."""
     found: list[Finding] = []
+    seconds = thresholds.STATEMENT_SECONDS if seconds is None else seconds
     try:
-        async with diagnosis.bounded(session, thresholds.STATEMENT_SECONDS):
+        async with diagnosis.bounded(session, seconds):
             async for finding in check(Look(session, settings)):
                 found.append(finding)  # noqa: PERF401 - what was found before an error is kept
     except (DatabaseError, SchemaError) as error:
         blind = check is schema.version and diagnosis.why(error) == "denied"
         if blind or session.connection.is_closed():
             raise
-        found.append(_unseen(check.__name__, error))
+        found.append(_unseen(check.__name__, error, seconds))
     return found
 
 
-def _unseen(name: str, error: DatabaseError | SchemaError) -> Finding:
+def _unseen(name: str, error: DatabaseError | SchemaError, seconds: float) -> Finding:
     subject = name.replace("_", " ")
     match diagnosis.why(error):
         case "too long":
-            found = f"not seen: it took longer than {thresholds.STATEMENT_SECONDS:g}s"
+            found = f"not seen: it took longer than {seconds:g}s"
             return Finding(subject, Verdict.WARNING, found, "see locks, or look again later")
         case "denied":
             return Finding(subject, Verdict.NOTICE, f"not seen: {error}", "see: inboxd check")

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Literal
+from uuid import UUID
 
 from inboxd.store import endpoints, finding
 from inboxd.store.finding import Filter, Index, Looked, Turn
@@ -30,9 +31,16 @@ _NOTHING = Filter(
 _THEN = Filter(since=_TODAY, until=_EVER[1], by="done")
 _COMMANDS = Filter(commands=["failed", "running", "succeeded"])
 
+# Topics, queues, and types of commands.
+_LANES = (["lines", "long", "default"], ["keyed", "big"], ["few", "keyed"])
+
 _INDEXES: tuple[Index, ...] = ("type", "tenant", "entity")
 
 Table = Literal["events", "commands"]
+
+
+def _events(known: Known) -> list[tuple[int, UUID, datetime]]:
+    return [(id_, known.one("events"), _TODAY) for id_ in known.of("events big")]
 
 
 def _case(work: Callable[[Session], Awaitable[object]]) -> Case:
@@ -95,6 +103,18 @@ FINDING = {
     "find_events, commands": (
         _case(lambda s: finding.look_at_unsettled(s, _turn("events", _COMMANDS))),
         ("events_pkey", "commands_children", "commands_running"),
+    ),
+    "commands_of_events": (
+        operator(lambda s, k: finding.commands_of(s, _events(k), 11, timedelta(days=1))),
+        ("commands_children", "commands_running", "batches_causation"),
+    ),
+    "rows_of_key": (
+        operator(lambda s, _: finding.of_key(s, "k7", *_LANES, 20)),
+        ("events_lines", "commands_line", "commands_holding", "commands_unique_key"),
+    ),
+    "correlated": (
+        operator(lambda s, _: finding.correlated(s, "none", 20, 20, _DAY[0])),
+        ("events_pkey", "commands_pkey"),
     ),
     "found_deliveries": (
         _case(lambda s: endpoints.found_deliveries(s, "commands", [(1, None), (3, _TODAY)])),

@@ -20,6 +20,7 @@ from inboxd.store import (
     listing,
     markers,
     operations,
+    payloads,
     producing,
     queues,
     rehearsal,
@@ -218,6 +219,11 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         operator(lambda s, k: operations.replace_payload(s, k.of("commands dead")[0], "{}")),
         (),
     ),
+    "payload_text": (
+        operator(lambda s, k: payloads.of_command(s, k.of("commands dead")[0], 1000)),
+        ("commands_pkey",),
+    ),
+    "json_as_stored": (operator(lambda s, k: payloads.as_stored(s, "{}", 1000)), ()),
     "consequences": (
         operator(lambda s, k: operations.consequences(s, k.of("commands dead"))),
         ("commands_pkey", "batches_pkey", "commands_unique_key"),
@@ -228,6 +234,7 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ),
         ("commands_pkey", "dependencies_needs", "commands_line"),
     ),
+    "ability": (operator(lambda s, k: operations.ability(s)), ()),
     "lacking_rights": (operator(lambda s, k: rights.lacking(s, RIGHTS["run"])), ()),
     "hold_schedule": (operator(lambda s, k: schedules.hold(s, "hourly")), ()),
     "add_schedule": (operator(lambda s, k: schedules.add(s, _ADDED)), ()),
@@ -385,6 +392,10 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_again", "commands_line", "commands_pkey"),
     ),
     "story_find": (operator(lambda s, k: story.find(s, k.one("commands"))), ()),
+    "story_member": (
+        operator(lambda s, k: story.member(s, "command", k.of("commands big")[0], *_DAY)),
+        ("commands_pkey",),
+    ),
     "story_up": (operator(lambda s, k: story.up(s, "command", k.of("commands big")[0], 10)), ()),
     "story_down": (
         operator(
@@ -433,6 +444,11 @@ OPERATOR |= {
         operator(lambda s, k: batch_listing.steps(s, k.flow, 20, _TODAY)),
         ("steps_pkey", "commands_batch"),
     ),
+    "batch_members": (
+        operator(lambda s, k: batch_listing.members(s, k.flow, ["pending"], 0, 10, 1_000, _TODAY)),
+        ("commands_batch", "commands_running"),
+    ),
+    "nested_batches": (run("nested_batches", _flow, 10), ("batches_parent",)),
     "batch_failures": (run("batch_failures", _flow, 10), ("commands_failed_members",)),
     "batches_within": (run("batches_within", None, _flow), ("batches_pkey", "batches_parent")),
     "cancel_batch": (run("cancel_batch", _flow), ("batches_pkey", "dependencies_waiting")),

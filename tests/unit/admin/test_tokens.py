@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from inboxd.admin.screens.roles import Role
 from inboxd.admin.tokens import Tokens
 from inboxd.errors import SettingsError, Unauthentic
 from inboxd.settings import Admin
@@ -36,12 +37,12 @@ def test_every_token_is_compared_as_a_digest(
         return real(one, other)
 
     monkeypatch.setattr(hmac, "compare_digest", compare)
-    ada = tokens.caller({"authorization": f"Bearer {_ADA}"})
-    assert (ada.actor, ada.may_act) == ("token ada", True)
-    bob = tokens.caller({"authorization": f"bearer {_BOB}-who-may-look"})
-    assert (bob.actor, bob.may_act) == ("token bob", False)
+    ada = tokens.bearer({"authorization": f"Bearer {_ADA}"})
+    assert (ada.actor, ada.role) == ("token ada", Role.OPERATOR)
+    bob = tokens.bearer({"authorization": f"bearer {_BOB}-who-may-look"})
+    assert (bob.actor, bob.role) == ("token bob", Role.READER)
     with pytest.raises(Unauthentic):
-        tokens.caller({"authorization": "Bearer x"})
+        tokens.bearer({"authorization": "Bearer x"})
     assert compared == [(32, 32)] * 6
 
 
@@ -53,7 +54,7 @@ def test_a_token_that_could_be_guessed_is_refused_without_being_told(tmp_path: P
 
 def test_without_a_token_nobody_is_let_in() -> None:
     with pytest.raises(Unauthentic):
-        Tokens(()).caller({"authorization": f"Bearer {_ADA}"})
+        Tokens(()).bearer({"authorization": f"Bearer {_ADA}"})
 
 
 def test_a_token_is_in_no_representation() -> None:

@@ -3,10 +3,15 @@
 Owns the output. Promises: a log file gets lines, not frames of an animation.
 """
 
+import asyncio
+import sys
+import termios
 import time
+import tty
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import anyio
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -60,6 +65,19 @@ class Screen:
         with Progress(*columns, console=self._console, disable=hidden, transient=True) as progress:
             yield Bars(progress, totals)
 
+    async def stay(self, what: str, seconds: float) -> None:
+        """Say what stays until a key is pressed, and wait for that; without a terminal, do not."""
+        if not (self._console.is_terminal and sys.stdin.isatty()):
+            return
+        self.say(f"\n{what} for {seconds / 60:.0f} minutes, or until you press a key.")
+        pressed = asyncio.Event()
+        with _each_key(), anyio.move_on_after(seconds):
+            asyncio.get_running_loop().add_reader(sys.stdin, pressed.set)
+            try:
+                await pressed.wait()
+            finally:
+                asyncio.get_running_loop().remove_reader(sys.stdin)
+
     def table(self, title: str, lines: Iterable[tuple[str, str]]) -> None:
         """Print numbers."""
         table = Table(show_header=False, title=title, title_justify="left", title_style="bold")
@@ -73,6 +91,18 @@ class Screen:
         """Print what is wrong."""
         for fault in faults:
             self._console.print(f"WRONG: {fault}", style="bold red", markup=False)
+
+
+@contextmanager
+def _each_key() -> Iterator[None]:
+    """Give each key as it is pressed, not line by line; Ctrl-C stays what it is."""
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin, termios.TCSANOW)
+    try:
+        yield
+    finally:
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
 def lines_of_emails(emails: Emails, mailbox: Mailbox, at_once: int) -> list[tuple[str, str]]:

@@ -1,0 +1,77 @@
+"""Users of the settings, and whether a password is theirs.
+
+Promises: an unknown user and a wrong password are the same answer, after the same work; a password
+is compared in a thread, few at once and few that wait, so that the loop goes on and memory is
+bounded; how often may be guessed is bounded for each address and each user.
+"""
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from inboxd.admin.answers import RequestRefused
+from inboxd.admin.screens.access.throttle import Throttle
+from inboxd.model.addresses import subscriber
+from inboxd.model.passwords import LONGEST, PasswordHash, decoy, hash_password, read_password_hash
+from inboxd.settings import AdminUser
+
+# Each takes a quarter of a second of one core, and 32 MiB.
+_AT_ONCE, _MOST_WAITING = 1, 8
+# Wrong passwords at once, and for long: a user's from all addresses, and an address' for all users.
+_RATE, _BURST = 1 / 20, 10
+
+
+class Users:
+    """Who may sign in; none: nobody, as when a reload took all away."""
+
+    def __init__(self, users: Iterable[AdminUser]) -> None:
+        """Read their hashes."""
+        self._users: Mapping[str, AdminUser] = {each.name: each for each in users}
+        self._hashes: Mapping[str, PasswordHash] = {
+            name: read_password_hash(each.password_hash.get_secret_value())
+            for name, each in self._users.items()
+        }
+        self._decoy = decoy(self._hashes.values() or [hash_password("", rounds=1)])
+
+    def __bool__(self) -> bool:
+        return bool(self._users)
+
+    def named(self, name: str) -> AdminUser | None:
+        """The user of this name."""
+        return self._users.get(name)
+
+    def hash_of(self, name: str) -> PasswordHash:
+        """The hash to compare with: somebody's, or one that no password matches."""
+        return self._hashes.get(name, self._decoy)
+
+
+class Passwords:
+    """Comparisons of passwords, bounded."""
+
+    def __init__(self) -> None:
+        """Nobody has guessed yet."""
+        self._throttle: Final = Throttle(_RATE, _BURST)
+        self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+
+    async def user(
+        self, users: Users, name: str, password: str, address: str | None
+    ) -> AdminUser | None:
+        """Whose name and password these are; None: nobody's. Raises RequestRefused."""
+        names = [f"user {name}", f"address {subscriber(address) if address else '-'}"]
+        if (
+            self._throttle.is_spent(names)
+            or self._limiter.statistics().tasks_waiting >= _MOST_WAITING
+        ):
+            detail = "too many wrong passwords, or too many at once: try again in a minute"
+            raise RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, detail)
+        self._throttle.spend(names)
+        matches = len(password) <= LONGEST and await anyio.to_thread.run_sync(
+            users.hash_of(name).matches, password, limiter=self._limiter
+        )
+        if not matches:
+            return None
+        self._throttle.forgive(names)
+        return users.named(name)

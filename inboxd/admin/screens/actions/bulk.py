@@ -1,0 +1,254 @@
+"""Actions on all rows that match, done by workers.
+
+Promises that what is ordered is what the page has counted: a time that was relative is the one of
+the form, and a filter that a bulk action has not is refused; that who may see certain tenants acts
+on their rows alone; that more than `TYPED_FROM` rows are confirmed by their number.
+*See:* `operations/bulk_orders.py`; `actions/order_controls.py`, what becomes of an order.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from starlette.datastructures import QueryParams
+
+from inboxd import operations
+from inboxd.admin.screens.actions.contract import (
+    NO_FORM,
+    ActionTold,
+    ActionVisit,
+    AskedField,
+    Question,
+    ScreenAction,
+    Sentence,
+    tell,
+    way_back,
+)
+from inboxd.admin.screens.formatting import shell
+from inboxd.admin.screens.pages.queries import given, texts
+from inboxd.admin.screens.roles import Role
+from inboxd.errors import UsageError
+from inboxd.model.duration import parse
+from inboxd.model.moments import read_since, read_until
+from inboxd.model.row_id import read_row_id
+from inboxd.operations import ActionPreview, OrderTerms, Selection, Verb
+from inboxd.operations.bulk_orders import CANARY, ShownRows, statuses_of
+from inboxd.store.wakeups import HotTable
+
+TYPED_FROM: Final = 1_000
+# What a form was shown: how many rows, and up to which id.
+_SEEN: Final = re.compile(r"(?P<count>\d{1,9})(?P<more>\+?)/(?P<last>\d{1,18})", re.ASCII)
+_TITLES: Final[Mapping[Verb, Sentence]] = {
+    "replay": tell("Replay all that match"),
+    "dismiss": tell("Dismiss all that match"),
+    "cancel": tell("Cancel all that match"),
+    "reschedule": tell("Reschedule all that match"),
+    "prioritize": tell("Prioritize all that match"),
+}
+_FILTERS: Final = ("type", "tenant", "since", "error", "group", "batch")
+# Filters of lists that a bulk action has not.
+_OTHERS: Final = ("until", "entity", "payload", "commands")
+
+
+def _selection(table: HotTable, verb: Verb, visit: ActionVisit) -> Selection:
+    """Which rows. Raises UsageError."""
+    about, lane = visit.about, _lane(table)
+    named = texts(about, *_FILTERS, lane)
+    if others := [name for name in _OTHERS if about.get(name)]:
+        raise UsageError(f"an action on all that match has no filter by {', '.join(others)}")
+    chosen = given(about, "status")
+    if chosen and set(chosen) != set(statuses_of(verb)):
+        raise UsageError(
+            f"{verb} is done to all that are {' or '.join(statuses_of(verb))}: leave the status out"
+        )
+    own = visit.visitor.tenants
+    since = visit.typed.get("since") or named["since"]
+    return Selection(
+        type=named["type"],
+        lane=named[lane],
+        tenant=named["tenant"],
+        since=None if since is None else read_since(since),
+        error=named["error"],
+        group=named["group"],
+        batch=None if named["batch"] is None else read_row_id(named["batch"]),
+        tenants=None if own is None else tuple(sorted(own)),
+    )
+
+
+def _lane(table: HotTable) -> str:
+    return "topic" if table == "events" else "queue"
+
+
+def _back(table: HotTable, about: QueryParams) -> str:
+    return way_back(about, f"/{table}")
+
+
+def _command(table: HotTable, verb: Verb, about: QueryParams) -> str:
+    named = [
+        f"--{name} {shell(value)}"
+        for name in (*_FILTERS, _lane(table))
+        if (value := about.get(name))
+    ]
+    to = {"reschedule": ["--at 2h"], "prioritize": ["--priority 0"]}.get(verb, [])
+    return " ".join([f"inboxd {table} {verb}", *(named or ["--all"]), *to, "--background"])
+
+
+async def _ask(table: HotTable, verb: Verb, visit: ActionVisit) -> Question:
+    wanted = _selection(table, verb, visit)
+    found = await operations.preview_all(visit.session, table, verb, wanted)
+    n = f"{found.count:,}" + ("" if found.whole else "+")
+    title = tell("{n} events", n=n) if table == "events" else tell("{n} commands", n=n)
+    doubts = []
+    if not str(wanted):
+        doubts.append(tell("No filter is set: it is done to all whose status allows it."))
+    if found.whole and not found.count:
+        doubts.append(tell("Nothing matches now: there is nothing to order."))
+    return Question(
+        title=title,
+        button=_TITLES[verb],
+        does=[
+            tell("Workers do it to the rows that match now, and not to those that come later."),
+            tell("Until it starts it can be undone; later it can be paused or ended on its page."),
+        ],
+        follows=[
+            tell("A row that allows it no more when its turn comes is left as it is, and counted."),
+        ],
+        doubts=doubts,
+        fields=list(_fields(verb, visit, wanted.since, found)),
+        rows=found.sample,
+        seen=f"{found.count}{'' if found.whole else '+'}/{found.last}",
+        command=_command(table, verb, visit.about),
+        final=verb in ("dismiss", "cancel"),
+        parts={"table": table, "count": found.count},
+    )
+
+
+def _fields(
+    verb: Verb, visit: ActionVisit, since: datetime | None, found: ActionPreview
+) -> Iterator[AskedField]:
+    typed = visit.typed
+    if since is not None:
+        yield AskedField(
+            name="since", title=tell("Created since"), kind="hidden", value=since.isoformat()
+        )
+    if verb == "reschedule":
+        yield AskedField(
+            name="at",
+            title=tell("When"),
+            hint="now, 2h, 2026-01-31T08:00Z",
+            value=typed.get("at", ""),
+            required=True,
+        )
+    if verb == "prioritize":
+        yield AskedField(
+            name="priority",
+            title=tell("Priority"),
+            kind="number",
+            hint="-32768 … 32767",
+            value=typed.get("priority", "0"),
+            required=True,
+        )
+    if verb == "replay":
+        yield AskedField(
+            name="canary",
+            title=tell("{n} rows first, the others only if all of those succeed", n=CANARY),
+            kind="check",
+            value=typed.get("canary", "") if typed else "1",
+        )
+    yield AskedField(
+        name="rate",
+        title=tell("Rows a second at most; empty: as fast as it goes"),
+        kind="number",
+        value=typed.get("rate", "") if typed else "100",
+    )
+    yield AskedField(
+        name="delay", title=tell("It starts in"), hint="5s, 10m", value=typed.get("delay", "5s")
+    )
+    if word := _confirming(found.count, whole=found.whole):
+        yield AskedField(
+            name="rows",
+            title=tell("Type the number of rows: {n}", n=word)
+            if found.whole
+            else tell("Not all could be counted. To confirm, type: {word}", word=word),
+            value=typed.get("rows", ""),
+            required=True,
+        )
+
+
+async def _do(table: HotTable, verb: Verb, visit: ActionVisit) -> ActionTold:
+    seen = _SEEN.fullmatch(visit.seen or "")
+    if seen is None:
+        raise UsageError(NO_FORM)
+    shown = ShownRows(int(seen["count"]), int(seen["last"]), visit.once)
+    word = _confirming(shown.count, whole=not seen["more"])
+    if word and visit.typed.get("rows", "").strip() != word:
+        raise UsageError(
+            f"this is done to {word} rows: type that number to confirm it"
+            if word.isdecimal()
+            else f"this is done to more rows than could be counted: type {word!r} to confirm it"
+        )
+    wanted, terms = _selection(table, verb, visit), _terms(verb, visit.typed)
+    ordered = await operations.order(
+        visit.session, table, verb, wanted, terms, shown=shown, **visit.by
+    )
+    told = tell(
+        "Ordered: action {id} starts at {time}. Until then it can be undone here.",
+        id=ordered["id"],
+        time=f"{ordered['starts_at']:%H:%M:%S} UTC",
+    )
+    return ActionTold(f"/actions/{ordered['id']}", told)
+
+
+def _confirming(count: int, *, whole: bool) -> str | None:
+    """What is typed to confirm it, where it is done to many rows."""
+    if not whole:
+        return "all"
+    return str(count) if count > TYPED_FROM else None
+
+
+def _terms(verb: Verb, typed: Mapping[str, str]) -> OrderTerms:
+    """How it is done. Raises UsageError."""
+    to: datetime | int | None = None
+    if verb == "reschedule":
+        to = read_until(typed.get("at", ""))
+    elif verb == "prioritize":
+        to = int(_number("priority", typed.get("priority", "")))
+    rate = typed.get("rate", "").strip()
+    return OrderTerms(
+        to=to,
+        delay=parse(typed.get("delay") or "0s"),
+        rate=_number("rate", rate) if rate else None,
+        canary=verb == "replay" and "canary" in typed,
+    )
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text) if name == "rate" else int(text)
+    except ValueError:
+        raise UsageError(f"{text[:20]!r} is not a valid {name}: give a number") from None
+
+
+def _order(table: HotTable, verb: Verb) -> ScreenAction:
+    return ScreenAction(
+        path=f"/act/{table}/{verb}-all",
+        ask=partial(_ask, table, verb),
+        do=partial(_do, table, verb),
+        back=partial(_back, table),
+        role=Role.ADMIN,
+        for_tenants=True,
+    )
+
+
+ACTIONS: Final = (
+    _order("events", "replay"),
+    _order("events", "dismiss"),
+    _order("events", "reschedule"),
+    _order("commands", "replay"),
+    _order("commands", "dismiss"),
+    _order("commands", "cancel"),
+    _order("commands", "reschedule"),
+    _order("commands", "prioritize"),
+)

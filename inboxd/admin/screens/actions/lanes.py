@@ -1,0 +1,235 @@
+"""Actions on what workers take up: pause and resume, flush, unsubscribe, run a schedule.
+
+*See:* `operations/controls.py`, `operations/by_hand.py`.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Final, cast, get_args
+
+from starlette.datastructures import QueryParams
+
+from inboxd import operations
+from inboxd.admin.screens.actions.contract import (
+    ActionTold,
+    ActionVisit,
+    AskedField,
+    Question,
+    ScreenAction,
+    Sentence,
+    tell,
+    way_back,
+)
+from inboxd.admin.screens.addresses import path_of
+from inboxd.admin.screens.formatting import shell
+from inboxd.admin.screens.roles import Role
+from inboxd.errors import Conflict, UsageError
+from inboxd.operations.by_hand import last_run, run_schedule
+from inboxd.store import controls
+from inboxd.store.controls import Control, Kind, Mode
+
+_HOLDS: Final = {
+    "source": tell("Webhooks that come are stored and held; messages of a broker are not read."),
+    "schedule": tell(
+        "It is sent no more. Runs that are missed meanwhile are made up for as its rule says."
+    ),
+}
+_LEAVES: Final = tell(
+    "All workers leave it alone, within a second. What runs goes on, and producers go on."
+)
+
+
+def _lane(visit: ActionVisit) -> tuple[Kind, str]:
+    kind, name = visit.named("kind"), visit.named("name")
+    if kind not in get_args(Kind):
+        raise UsageError(f"{kind[:40]!r} cannot be paused: {', '.join(get_args(Kind))} can")
+    return cast("Kind", kind), name
+
+
+def _page(about: QueryParams) -> str:
+    kind, name = about.get("kind", ""), about.get("name", "")
+    return way_back(about, path_of(f"{kind}s", name) if kind in ("queue", "topic") else f"/{kind}s")
+
+
+async def _paused(visit: ActionVisit, kind: str, name: str) -> Control | None:
+    found = await controls.read(visit.session.connection, visit.session.sql)
+    return next((row for row in found if (row["kind"], row["name"]) == (kind, name)), None)
+
+
+async def _check_known(visit: ActionVisit, kind: Kind, name: str) -> None:
+    """Raise UnknownName for what there is not, as the command line does."""
+    settings = visit.settings
+    also: Mapping[str, Collection[str]] = {
+        "topic": settings.topics,
+        "queue": settings.queues,
+        "source": {**settings.inbound.webhooks, **settings.inbound.messages},
+    }
+    if kind != "schedule":
+        await operations.check_known(visit.session, kind, name, also=also.get(kind, ()))
+
+
+_NAMED: Final[Mapping[Kind, Sentence]] = {
+    "type": tell("Type {name}"),
+    "topic": tell("Topic {name}"),
+    "queue": tell("Queue {name}"),
+    "schedule": tell("Schedule {name}"),
+    "source": tell("Source {name}"),
+}
+
+
+def _named(kind: Kind, name: str) -> Sentence:
+    return Sentence(_NAMED[kind].text, {"name": name})
+
+
+async def _ask_pause(visit: ActionVisit) -> Question:
+    kind, name = _lane(visit)
+    await _check_known(visit, kind, name)
+    if (row := await _paused(visit, kind, name)) is not None and kind != "source":
+        raise Conflict(f"{kind} {name!r} is paused already, by {row['actor']}")
+    choices = [("hold", tell("Store and hold")), ("refuse", tell("Answer 503"))]
+    mode = AskedField(
+        name="mode",
+        title=tell("What comes meanwhile"),
+        kind="choice",
+        choices=choices,
+        value=visit.typed.get("mode", "hold"),
+    )
+    return Question(
+        title=_named(kind, name),
+        button=tell("Pause"),
+        does=[_HOLDS.get(kind, _LEAVES)],
+        follows=[tell("What waits there stays until somebody resumes it; nothing is lost.")]
+        + (
+            [tell("A webhook that is answered 503 is lost if its sender tries only once.")]
+            if kind == "source"
+            else []
+        ),
+        fields=[mode] if kind == "source" else [],
+        command=f"inboxd pause {kind} {shell(name)}",
+    )
+
+
+async def _do_pause(visit: ActionVisit) -> ActionTold:
+    kind, name = _lane(visit)
+    await _check_known(visit, kind, name)
+    mode = visit.typed.get("mode", "hold")
+    if mode not in get_args(Mode):
+        raise UsageError(f"{mode[:40]!r} is not a way to pause: {', '.join(get_args(Mode))} are")
+    refuse = mode == "refuse"
+    waiting = await operations.pause(visit.session, kind, name, refuse=refuse, **visit.by)
+    told = tell("Paused: {name}. Rows that wait there: {n}.", name=f"{kind} {name}", n=waiting)
+    return ActionTold(_page(visit.about), told)
+
+
+async def _ask_resume(visit: ActionVisit) -> Question:
+    kind, name = _lane(visit)
+    row = await _paused(visit, kind, name)
+    if row is None:
+        raise Conflict(f"{kind} {name!r} is not paused")
+    why = row["reason"] or "-"
+    return Question(
+        title=_named(kind, name),
+        button=tell("Resume"),
+        does=[
+            tell("All workers take it up again, within a second. What is held becomes events.")
+            if kind == "source"
+            else tell("All workers take it up again, within a second.")
+        ],
+        follows=[tell("It was paused by {actor}: {why}", actor=row["actor"], why=why)],
+        seen=row["paused_at"].isoformat(),
+        command=f"inboxd resume {kind} {shell(name)}",
+    )
+
+
+async def _do_resume(visit: ActionVisit) -> ActionTold:
+    kind, name = _lane(visit)
+    waiting = await operations.resume(visit.session, kind, name, seen=visit.seen_at, **visit.by)
+    told = tell("Resumed: {name}. Rows that wait there: {n}.", name=f"{kind} {name}", n=waiting)
+    return ActionTold(_page(visit.about), told)
+
+
+async def _ask_flush(visit: ActionVisit) -> Question:
+    topic, key = visit.named("topic"), visit.about.get("key")
+    return Question(
+        title=tell("Topic {name}", name=topic),
+        button=tell("Flush"),
+        does=[tell("Its chunks that wait are due now, whatever they wait for.")],
+        follows=[tell("What has arrived and is in no chunk yet goes with them.")],
+        command=f"inboxd topics flush {shell(topic)}" + (f" {shell(key)}" if key else ""),
+    )
+
+
+async def _do_flush(visit: ActionVisit) -> ActionTold:
+    topic = visit.named("topic")
+    keys = await operations.flush(visit.session, topic, visit.about.get("key"), **visit.by)
+    return ActionTold(
+        path_of("topics", topic), tell("Flushed: {n} chunks are due now.", n=len(keys))
+    )
+
+
+async def _ask_unsubscribe(visit: ActionVisit) -> Question:
+    topic, type_ = visit.named("topic"), visit.about.get("type")
+    return Question(
+        title=tell("Topic {name}", name=topic),
+        button=tell("Unsubscribe"),
+        does=[
+            tell("It gets no more events of the type {type}.", type=type_)
+            if type_
+            else tell("It gets no more events, of any type.")
+        ],
+        follows=[
+            tell(
+                "Events that were written for it stay. What a living worker declares is not ended."
+            )
+        ],
+        command=f"inboxd topics unsubscribe {shell(topic)}" + (f" {shell(type_)}" if type_ else ""),
+        final=True,
+    )
+
+
+async def _do_unsubscribe(visit: ActionVisit) -> ActionTold:
+    topic = visit.named("topic")
+    ended = await operations.unsubscribe(visit.session, topic, visit.about.get("type"), **visit.by)
+    told = tell("Unsubscribed: {types}.", types=", ".join(ended))
+    return ActionTold(path_of("topics", topic), told)
+
+
+async def _ask_run(visit: ActionVisit) -> Question:
+    name = visit.named("schedule")
+    last = await last_run(visit.session, name)
+    return Question(
+        title=_named("schedule", name),
+        button=tell("Run now"),
+        does=[tell("What it sends is sent once, now, besides its times.")],
+        follows=[tell("Its next run stays when it is. It is sent also while it is paused.")],
+        seen="" if last is None else last.isoformat(),
+        command=f"inboxd schedules run {shell(name)}",
+    )
+
+
+async def _do_run(visit: ActionVisit) -> ActionTold:
+    seen = visit.seen_at
+    at = await run_schedule(visit.session, visit.named("schedule"), seen=seen, **visit.by)
+    return ActionTold("/schedules", tell("Sent: the run of {time}.", time=f"{at:%H:%M:%S} UTC"))
+
+
+def _topic(about: QueryParams) -> str:
+    return path_of("topics", about.get("topic", ""))
+
+
+def _schedules(_: QueryParams) -> str:
+    return "/schedules"
+
+
+ACTIONS: Final = (
+    ScreenAction(path="/act/pause", ask=_ask_pause, do=_do_pause, back=_page),
+    ScreenAction(path="/act/resume", ask=_ask_resume, do=_do_resume, back=_page),
+    ScreenAction(path="/act/flush", ask=_ask_flush, do=_do_flush, back=_topic),
+    ScreenAction(
+        path="/act/unsubscribe",
+        ask=_ask_unsubscribe,
+        do=_do_unsubscribe,
+        back=_topic,
+        role=Role.ADMIN,
+    ),
+    ScreenAction(path="/act/run", ask=_ask_run, do=_do_run, back=_schedules, reserved="run"),
+)

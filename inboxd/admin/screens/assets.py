@@ -1,0 +1,68 @@
+"""The files that a browser keeps: style, script, mark.
+
+Owns `static/`. Promises that a file's address changes when the file does, so that a browser asks
+for each once.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+_KINDS: Final = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_YEAR: Final = 31_536_000
+_HEADERS: Final = {
+    "cross-origin-resource-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    kind: str
+    digest: str
+    content: bytes
+
+
+class StaticFiles:
+    """All of them, read once."""
+
+    PATH: Final = "/static/{digest}/{name}"
+
+    def __init__(self) -> None:
+        """Read the folder."""
+        folder = resources.files("inboxd.admin.screens").joinpath("static")
+        self._files = {
+            file.name: _read(file.name, file.read_bytes())
+            for file in folder.iterdir()
+            if file.name.rpartition(".")[2] in _KINDS
+        }
+
+    def path(self, name: str) -> str:
+        """Where it is, as it is now."""
+        return self.PATH.format(digest=self._files[name].digest, name=name)
+
+    async def answer(self, request: Request) -> Response:
+        """The file; one that another release had is not kept by the browser."""
+        file = self._files.get(request.path_params["name"])
+        if file is None:
+            raise HTTPException(404)
+        same = request.path_params["digest"] == file.digest
+        headers = {
+            **_HEADERS,
+            "cache-control": f"public, max-age={_YEAR}, immutable" if same else "no-cache",
+        }
+        return Response(file.content, headers=headers, media_type=file.kind)
+
+
+def _read(name: str, content: bytes) -> _File:
+    digest = hashlib.sha256(content).hexdigest()[:12]
+    return _File(_KINDS[name.rpartition(".")[2]], digest, content)

@@ -1,0 +1,27 @@
+"""What a form of the screens sent.
+
+Promises that no more of a body is read than was said, and that what is no form is refused in words.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+
+from inboxd.admin.answers import RequestRefused
+
+
+async def read_form(request: Request, most_bytes: int, most_fields: int) -> Mapping[str, str]:
+    """What a form sent: the first of each name that has a value. Raises RequestRefused."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > most_bytes:
+            detail = f"a form has at most {most_bytes} bytes"
+            raise RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+    try:
+        found = parse_qs(body.decode("utf-8"), strict_parsing=True, max_num_fields=most_fields)
+    except ValueError:
+        raise RequestRefused(HTTPStatus.BAD_REQUEST, "this is not a form of the screens") from None
+    return {name: values[0] for name, values in found.items()}

@@ -1,0 +1,33 @@
+"""The audit: who did what, when, why, and to how many rows.
+
+Promises that a filter looks at some thousand entries at most, and tells how far that was.
+
+*See:* `operations/audit.py`, which the command line's `audit` prints too.
+"""
+
+from typing import get_args
+
+from inboxd.admin.screens.pages.queries import page_size, row_number, texts
+from inboxd.admin.screens.screen import PageVisit, ScreenPage
+from inboxd.admin.screens.whole_inbox import whole_inbox
+from inboxd.operations import actions
+from inboxd.store.operations import Audited, AuditFilter
+
+
+async def _audit(visit: PageVisit) -> ScreenPage:
+    query = visit.query
+    given = texts(query, "actor", "action", "target")
+    wanted = AuditFilter(
+        actor=given["actor"],
+        action=given["action"],
+        target=given["target"],
+        below=row_number(query, "below"),
+        limit=page_size(query),
+    )
+    found = await actions(visit.session, wanted)
+    words = sorted({each.partition(" ")[0] for each in get_args(Audited)})
+    shown = {"words": words, "found": found, "full": len(found.rows) == wanted.limit}
+    return ScreenPage("audit.html", found.document(), shown)
+
+
+SCREENS = (whole_inbox("/audit", _audit),)

@@ -1,0 +1,191 @@
+"""Batches and workflows: lists with totals and filters, and one in full with its members.
+
+Promises that nothing of a batch is counted by walking over its members: it counts them itself.
+Known limits: totals are counted as far as a bound, and told with a `+` beyond; they are those of a
+tenant, whatever else is filtered.
+*See:* `operations/batch_details.py`, `store/batch_listing.py`.
+"""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Literal
+
+from inboxd import operations
+from inboxd.admin.screens import addresses
+from inboxd.admin.screens.charts import Slice
+from inboxd.admin.screens.pages.origins import origin_shown
+from inboxd.admin.screens.pages.queries import given, is_set, page_size, row_number, texts
+from inboxd.admin.screens.pages.steps import steps_shown
+from inboxd.admin.screens.pages.titles import titles_of, titles_of_rows
+from inboxd.admin.screens.screen import Elsewhere, PageVisit, Screen, ScreenPage
+from inboxd.errors import UsageError
+from inboxd.model.moments import read_since
+from inboxd.model.row_id import read_row_id
+from inboxd.operations.totals import Exactness, Number
+from inboxd.store import batch_listing
+from inboxd.store.batch_listing import BatchFilter
+from inboxd.store.listing import COUNTED
+
+Kind = Literal["batch", "workflow"]
+
+_TOTALS: Final = 10.0
+_STATUSES: Final = ("waiting", "pending", "running", "succeeded", "failed", "cancelled")
+_FILTERS: Final = ("name", "tenant", "since")
+_TILES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+    ("Total", "", ()),
+    ("Pending", "pending", ("waiting", "pending")),
+    ("Running", "running", ("running",)),
+    ("Failed", "failed", ("failed",)),
+    ("Succeeded", "succeeded", ("succeeded",)),
+)
+# How members end, as a batch counts them, and how that looks.
+_ENDS: Final = (
+    ("succeeded", "good"),
+    ("failed", "bad"),
+    ("cancelled", "idle"),
+    ("skipped", "idle"),
+)
+
+# What is another status of a member.
+_MEMBERS: Final = {"skipped": "cancelled"}
+
+
+async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
+    query, what = visit.query, _list_of(kind)
+    named, limit = texts(query, *_FILTERS), page_size(query)
+    wanted = BatchFilter(
+        kind=kind,
+        statuses=tuple(map(_status, given(query, "status"))),
+        tenant=named["tenant"],
+        name=named["name"],
+        since=None if named["since"] is None else read_since(named["since"]),
+        open=is_set(query, "open") or None,
+        below=row_number(query, "below"),
+        limit=limit,
+    )
+    rows, next_ = await operations.batch_rows(visit.session, wanted)
+    totals = await visit.shared.get(
+        ("batches", kind, wanted.tenant),
+        _TOTALS,
+        partial(batch_listing.totals, visit.session, wanted),
+    )
+    names = await visit.tenants.names(visit.session, (row["tenant"] for row in rows))
+    shown = {
+        "kind": kind,
+        "what": what,
+        "rows": rows,
+        "limit": limit,
+        "statuses": _STATUSES,
+        "chosen": wanted.statuses,
+        "filtered": any(query.get(name) for name in (*_FILTERS, "status", "open")),
+        "tenant_names": names,
+        "tiles": _tiles(what, totals, wanted.tenant),
+        "address": partial(addresses.with_query, f"/{what}", query.multi_items()),
+        "command": _command(what, visit),
+    }
+    document = {what: rows, "totals": totals, "next": next_}
+    return ScreenPage("batches.html", document, shown)
+
+
+def _list_of(kind: Kind) -> str:
+    return "batches" if kind == "batch" else "workflows"
+
+
+def _status(text: str) -> str:
+    if text not in _STATUSES:
+        raise UsageError(f"{text!r} is not a valid status of a batch: {', '.join(_STATUSES)}")
+    return text
+
+
+def _tiles(what: str, totals: dict[str, int] | None, tenant: str | None) -> list[dict[str, Any]]:
+    tiles = []
+    for title, look, statuses in _TILES:
+        pairs = [("tenant", tenant or ""), *(("status", status) for status in statuses)]
+        tiles.append(
+            {
+                "title": title,
+                "look": look,
+                "number": None if totals is None else _sum(totals, statuses or _STATUSES),
+                "address": addresses.with_query(f"/{what}", pairs),
+            }
+        )
+    return tiles
+
+
+def _sum(totals: dict[str, int], statuses: tuple[str, ...]) -> Number:
+    counts = [totals.get(status, 0) for status in statuses]
+    how = Exactness.AT_LEAST if max(counts) >= COUNTED else Exactness.EXACT
+    return Number(sum(counts), how)
+
+
+def _command(what: str, visit: PageVisit) -> str:
+    """The command line that lists the same."""
+    told = {name: f"--{name}" for name in (*_FILTERS, "status", "limit")} | {"below": "--after"}
+    options = [
+        f"{told[name]} {shlex.quote(value)}"
+        for name, value in visit.query.multi_items()
+        if value and name in told
+    ]
+    options += ["--open"] if is_set(visit.query, "open") else []
+    return " ".join([f"inboxd {what} list", *options])
+
+
+async def _show(visit: PageVisit) -> ScreenPage | Elsewhere:
+    id_, query = read_row_id(visit.path["id"]), visit.query
+    row = await operations.batch_details(visit.session, id_)
+    if not isinstance(id_, int):
+        return Elsewhere(f"/batches/{row['id']}")
+    after, statuses = row_number(query, "after") or 0, given(query, "status")
+    members = await operations.members_of(
+        visit.session, id_, row["created_at"], statuses, after=after, limit=page_size(query)
+    )
+    names = await visit.tenants.names(visit.session, [row["tenant"]])
+    steps = await steps_shown(visit, row)
+    address = partial(addresses.with_query, f"/batches/{row['id']}", query.multi_items())
+    shown = {
+        **steps,
+        "row": row,
+        "members": members,
+        "tenant_name": names.get(row["tenant"]),
+        "origin": await origin_shown(visit, row),
+        "chosen": statuses,
+        "titles": await titles_of(visit, "command", _types(row, members, steps["steps"])),
+        "created_titles": await titles_of_rows(visit, row["created"]),
+        "healed": row["failed_at"] is not None and row["status"] == "succeeded",
+        "open": row["closed_at"] is None and row["finished_at"] is None,
+        "ends": [
+            {"name": name, "look": look, "count": row[name]} for name, look in _ENDS if row[name]
+        ],
+        "slices": [
+            Slice(
+                name,
+                look,
+                row[name],
+                _members(address, name),
+            )
+            for name, look in _ENDS
+            if row[name]
+        ],
+        "address": address,
+    }
+    return ScreenPage("batch.html", row, shown)
+
+
+def _members(address: Callable[..., str], end: str) -> str:
+    return f"{address(after=None, status=_MEMBERS.get(end, end))}#members"
+
+
+def _types(
+    row: dict[str, Any], members: operations.Members, steps: Sequence[Mapping[str, Any]]
+) -> set[str]:
+    """The types of commands that the page names."""
+    rows = (*members.rows, *steps, *row["failures"], *row["waiting"])
+    return {each["type"] for each in rows if each["type"]}
+
+
+SCREENS = (
+    Screen("/batches", partial(_list, "batch")),
+    Screen("/workflows", partial(_list, "workflow")),
+    Screen("/batches/{id}", _show),
+)

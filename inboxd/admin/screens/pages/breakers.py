@@ -1,0 +1,23 @@
+"""Breakers: which targets are down, since when and why, and what waits for them.
+
+*See:* `store/breakers.py`, which the command line's `breakers` prints too.
+"""
+
+from inboxd.admin.screens.pages.paging import part_of
+from inboxd.admin.screens.screen import PageVisit, ScreenPage
+from inboxd.admin.screens.whole_inbox import whole_inbox
+from inboxd.model.wording import breaker_word
+from inboxd.store import breakers
+
+
+async def _breakers(visit: PageVisit) -> ScreenPage:
+    rows = [dict(row) for row in await breakers.listed(visit.session)]
+    part = part_of(rows, lambda row: row["name"], visit.query)
+    told = {} if part.after is None else {"next": part.after}
+    words = {row["name"]: breaker_word(row) for row in part.rows}
+    return ScreenPage(
+        "breakers.html", {"breakers": part.rows, **told}, {"part": part, "words": words}
+    )
+
+
+SCREENS = (whole_inbox("/breakers", _breakers),)

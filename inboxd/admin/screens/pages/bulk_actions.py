@@ -1,0 +1,38 @@
+"""Bulk actions: what is done to all rows that match, and how far it is.
+
+Promises that who may see certain tenants sees the actions on their rows alone.
+
+*See:* `operations/bulk_orders.py`, which the command line's `actions` prints too.
+"""
+
+from inboxd import operations
+from inboxd.admin.screens.pages.queries import page_size, row_number
+from inboxd.admin.screens.screen import PageVisit, Screen, ScreenPage
+from inboxd.errors import UsageError
+from inboxd.model.row_id import read_row_id
+
+
+async def _list(visit: PageVisit) -> ScreenPage:
+    limit = page_size(visit.query)
+    rows = await operations.orders(
+        visit.session,
+        tenants=visit.visitor.tenants,
+        below=row_number(visit.query, "below"),
+        limit=limit,
+    )
+    next_ = rows[-1]["id"] if len(rows) == limit else None
+    return ScreenPage("actions.html", {"actions": rows, "next": next_})
+
+
+async def _one(visit: PageVisit) -> ScreenPage:
+    number = read_row_id(visit.path["id"])
+    if not isinstance(number, int):
+        raise UsageError("a bulk action is called by its number")
+    row = await operations.one_order(visit.session, number, tenants=visit.visitor.tenants)
+    return ScreenPage("action.html", row, {"row": row})
+
+
+SCREENS = (
+    Screen("/actions", _list, for_tenants=True),
+    Screen("/actions/{id}", _one, for_tenants=True),
+)

@@ -1,0 +1,67 @@
+"""Endpoints: who gets our webhooks, whether they take them, and what was delivered. Never a secret.
+
+*See:* `operations/endpoints.py`, which the command line's `endpoints` prints too.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from inboxd.admin.screens.pages.paging import part_of
+from inboxd.admin.screens.pages.queries import one_of, page_size, row_number
+from inboxd.admin.screens.roles import Role
+from inboxd.admin.screens.screen import PageVisit, ScreenPage
+from inboxd.admin.screens.whole_inbox import overview, paused_as, whole_inbox
+from inboxd.model.endpoints import QUEUE, endpoint_document, endpoint_state
+from inboxd.model.lifecycle import Status
+from inboxd.operations import deliveries, one_endpoint
+from inboxd.store import endpoints
+
+
+async def _list(visit: PageVisit) -> ScreenPage:
+    rows = [_seen(visit, row) for row in await endpoints.listed(visit.session)]
+    state = visit.query.get("state")
+    rows = [row for row in rows if not state or endpoint_state(row) == state]
+    part = part_of(rows, lambda row: row["name"], visit.query)
+    told = {} if part.after is None else {"next": part.after}
+    states = {row["name"]: endpoint_state(row) for row in part.rows}
+    return ScreenPage(
+        "endpoints.html", {"endpoints": part.rows, **told}, {"part": part, "states": states}
+    )
+
+
+async def _one(visit: PageVisit) -> ScreenPage:
+    name, status = visit.path["name"], one_of(visit.query, "status", ("", *Status))
+    row = await one_endpoint(visit.session, name)
+    limit = page_size(visit.query)
+    delivered = await deliveries(
+        *(visit.session, name),
+        statuses=(status,) if status else (),
+        below=row_number(visit.query, "below"),
+        limit=limit,
+    )
+    rows = delivered.rows
+    if not visit.visitor.may(Role.READER):
+        rows = [row | {"answer": None} for row in rows]
+    found = await overview(visit)
+    shown = {
+        "state": endpoint_state(row),
+        "deliveries": rows,
+        "delivered": delivered,
+        "full": len(rows) == limit,
+        "queue": QUEUE + name,
+        "lanes": [lane for lane in found["lanes"] if lane.get("queue") == QUEUE + name],
+        "paused_as": paused_as(found, "queue", QUEUE + name),
+        "statuses": list(Status),
+    }
+    return ScreenPage("endpoint.html", _seen(visit, row), shown)
+
+
+def _seen(visit: PageVisit, row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a visitor may see of it: a URL may hold what only those know who may post there."""
+    document = endpoint_document(row)
+    if visit.visitor.may(Role.READER):
+        return document
+    return document | {"url": None, "last_failure": None}
+
+
+SCREENS = (whole_inbox("/endpoints", _list), whole_inbox("/endpoints/{name:path}", _one))

@@ -1,0 +1,90 @@
+"""Dead letters as groups of equal failures, and one group with its rows.
+
+*See:* `operations/failures.py`, which the command line's `failures` prints too.
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+from inboxd.admin.screens.pages.paging import part_of
+from inboxd.admin.screens.pages.queries import page_size, row_number
+from inboxd.admin.screens.pages.titles import labels_of, titles_of
+from inboxd.admin.screens.screen import PageVisit, ScreenPage
+from inboxd.admin.screens.whole_inbox import database_now, whole_inbox
+from inboxd.operations import Group, failures
+from inboxd.operations.failures import FIRST, document, rows_of, spread_of
+from inboxd.store import listing
+
+# The path of the group of what has no fingerprint.
+UNNAMED = "-"
+
+
+async def _list(visit: PageVisit) -> ScreenPage:
+    found, now = await failures(visit.session), await database_now(visit)
+    groups = [asdict(group) for group in found]
+    part = part_of(groups, _key, visit.query, _words)
+    shown = {
+        "part": part,
+        "now": now,
+        "on": {_key(asdict(group)) for group in found if group.goes_on(now)},
+        "key": _key,
+        "total": sum(group.count for group in found),
+        "titles": {
+            kind: await labels_of(visit)(visit.session, kind, _types(part.rows, kind))
+            for kind in ("event", "command")
+        },
+    }
+    told = {} if part.after is None else {"next": part.after}
+    return ScreenPage("failures.html", {"groups": part.rows, **told}, shown)
+
+
+def _key(group: dict[str, Any]) -> str:
+    return f"{group['kind']} {group['fingerprint'] or UNNAMED}"
+
+
+def _words(group: dict[str, Any]) -> str:
+    words = (group["kind"], group["fingerprint"] or UNNAMED, *group["types"], group["error"] or "")
+    return " ".join(words)
+
+
+def _types(groups: list[dict[str, Any]], kind: str) -> set[str]:
+    return {type_ for each in groups if each["kind"] == kind for type_ in each["types"]}
+
+
+async def _group(visit: PageVisit) -> ScreenPage:
+    name, after = visit.path["group"], row_number(visit.query, "after") or 0
+    unnamed = name == UNNAMED
+    groups = [
+        group
+        for group in await failures(visit.session, None if unnamed else name)
+        if not unnamed or group.fingerprint is None
+    ]
+    limit = page_size(visit.query)
+    found = [await _shown(visit, group, after, limit) for group in groups]
+    documents = [
+        document(group, each["rows"], each["spread"])
+        for group, each in zip(groups, found, strict=True)
+    ]
+    shown = {"name": name, "shown": found, "unnamed": unnamed, "now": await database_now(visit)}
+    shown["first"] = FIRST
+    return ScreenPage("failure.html", {"groups": documents}, shown)
+
+
+async def _shown(visit: PageVisit, group: Group, after: int, limit: int) -> dict[str, Any]:
+    """Rows of a group that has no name cannot be told from others."""
+    rows: list[dict[str, Any]] = []
+    if group.fingerprint is not None:
+        rows = await rows_of(visit.session, group, above=after, limit=limit)
+    newest = await listing.one(visit.session, group.table, group.last_id)
+    errors = (newest or {}).get("errors") or []
+    return {
+        "group": group,
+        "rows": rows,
+        "after": rows[-1]["id"] if len(rows) == limit else None,
+        "spread": await spread_of(visit.session, group),
+        "newest": errors[-1] if errors else None,
+        "titles": await titles_of(visit, group.kind, group.types),
+    }
+
+
+SCREENS = (whole_inbox("/failures", _list), whole_inbox("/failures/{group:path}", _group))

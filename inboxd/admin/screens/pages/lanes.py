@@ -1,0 +1,235 @@
+"""Queues and topics: what waits, how fast it goes, what holds it up.
+
+*See:* `operations/lanes.py`, which the command line prints too.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Literal, cast
+
+from inboxd.admin.screens import addresses
+from inboxd.admin.screens.charts import Curve, top_of
+from inboxd.admin.screens.pages.chart_rows import DEAD, DONE, FAILED, WAITING, ChartRows
+from inboxd.admin.screens.pages.markers import markers_of
+from inboxd.admin.screens.pages.paging import part_of
+from inboxd.admin.screens.pages.queries import one_of
+from inboxd.admin.screens.pages.titles import labels_of, titles_of
+from inboxd.admin.screens.screen import PageVisit, ScreenPage
+from inboxd.admin.screens.whole_inbox import (
+    counted,
+    database_now,
+    overview,
+    paused_as,
+    sampled,
+    whole_inbox,
+)
+from inboxd.operations import rates
+from inboxd.operations.lanes import KnownLane, one_queue, one_topic, queue_list, topic_list
+from inboxd.operations.rates import Span
+from inboxd.store import chunks, lines, samples
+from inboxd.store.samples import Sample
+from inboxd.store.session import Session
+from inboxd.store.statistics import FigureFilter, Figures, Lately
+
+Place = Literal["queue", "topic"]
+
+_KINDS: Mapping[Place, Literal["event", "command"]] = {"queue": "command", "topic": "event"}
+# Keys that stand still, and chunks.
+_KEYS = 50
+
+
+async def _queues(visit: PageVisit) -> ScreenPage:
+    sample = await sampled(visit)
+    there = await counted(visit, sample)
+    document = await queue_list(visit.session, visit.settings, there)
+    return await _list(visit, "queue", document, sample)
+
+
+async def _topics(visit: PageVisit) -> ScreenPage:
+    sample = await sampled(visit)
+    document = await topic_list(visit.session, await counted(visit, sample))
+    return await _list(visit, "topic", document, sample)
+
+
+async def _list(
+    visit: PageVisit, place: Place, document: dict[str, Any], sample: Sample | None
+) -> ScreenPage:
+    name = f"{place}s"
+    part = part_of(document[name], lambda row: row[place], visit.query)
+    now, found = await database_now(visit), await overview(visit)
+    hour = await rates.done(
+        visit.session, "hour", now, of=FigureFilter(kind=_KINDS[place]), apart=("lane",)
+    )
+    told = {each.lane: rates.told(each, "hour", now) for each in hour}
+    nothing = rates.told(rates.summed([]), "hour", now)
+    trends = await _trends(visit.session, _KINDS[place], now)
+    shown = {
+        "part": part,
+        "sample": sample,
+        "failed_counted_to": _failed_counted_to(document, sample),
+        "rates": {row[place]: told.get(row[place], nothing) for row in part.rows},
+        "trends": {row[place]: trends.get(row[place], []) for row in part.rows},
+        "paused": {row["name"] for row in found["paused"] if row["kind"] == place},
+    }
+    return ScreenPage(f"{name}.html", {**document, name: part.rows} | _next(part.after), shown)
+
+
+def _next(after: str | None) -> dict[str, str]:
+    return {} if after is None else {"next": after}
+
+
+async def _queue(visit: PageVisit) -> ScreenPage:
+    name, sample = visit.path["name"], await sampled(visit)
+    done = await _done(visit, "queue", name)
+    there = await counted(visit, sample)
+    known = KnownLane(done.used, done.hour)
+    document, _ = await one_queue(
+        visit.session, visit.settings, name, _KEYS, there, known, labels_of(visit)
+    )
+    return ScreenPage("queue.html", document, await _shown(visit, "queue", done, document, sample))
+
+
+async def _topic(visit: PageVisit) -> ScreenPage:
+    name, sample = visit.path["name"], await sampled(visit)
+    done = await _done(visit, "topic", name)
+    there = await counted(visit, sample)
+    known = KnownLane(done.used, done.hour)
+    document, _ = await one_topic(visit.session, name, there, known, labels_of(visit))
+    shown = await _shown(visit, "topic", done, document, sample)
+    if document["mode"] == "batch":
+        shown["arrived_alone"], shown["chunks"] = await chunks.waiting(visit.session, name, _KEYS)
+    elif document["blocked"] or document["lined_up"]:
+        shown["blocked_lines"] = await lines.blocked(visit.session, name, _KEYS)
+    return ScreenPage("topic.html", document, {"chunks": None, "blocked_lines": []} | shown)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneDone:
+    """What was done in a queue or topic, in a span and in the last hour.
+
+    used: somebody used it lately, or everybody may.
+    """
+
+    name: str
+    span: Span
+    now: datetime
+    figures: list[Figures]
+    hour: Lately
+    used: bool
+
+
+async def _done(visit: PageVisit, place: Place, name: str) -> LaneDone:
+    span = cast("Span", one_of(visit.query, "span", tuple(rates.SPANS)))
+    now = await database_now(visit)
+    of = FigureFilter(kind=_KINDS[place], lane=name)
+    minutes = await rates.done(visit.session, "hour", now, of=of, apart=("at", "type"))
+    figures = minutes
+    if span == "day":
+        figures = await rates.done(visit.session, "day", now, of=of, apart=("at", "type"))
+    hour = Lately(rates.steps("hour", now)[0], now, rates.by_type(minutes))
+    waits = any(lane.get(place) == name for lane in (await overview(visit))["lanes"])
+    used = bool(figures) or waits or name == "default"
+    used = used or await rates.ever(visit.session, now, of)
+    return LaneDone(name, span, now, figures, hour, used)
+
+
+async def _shown(
+    visit: PageVisit, place: Place, done: LaneDone, document: dict[str, Any], sample: Sample | None
+) -> dict[str, Any]:
+    """What is shown beside the document: how it went, and what holds it up."""
+    name, span, now, figures = done.name, done.span, done.now, done.figures
+    found, steps = await overview(visit), rates.steps(span, now)
+    by_type = {each.type or "": rates.told(each, span, now) for each in rates.by_type(figures)}
+    throughput = [
+        Curve("Done", "good", _over(steps, figures, ("succeeded",)), filled=True, rows=DONE),
+        Curve(
+            *("Failed or tried again", "bad", _over(steps, figures, ("failed", "retried"))),
+            rows=FAILED,
+        ),
+    ]
+    backlog = await _backlog(visit.session, (_KINDS[place], name, None), steps)
+    waiting = [lane for lane in found["lanes"] if lane.get(place) == name]
+    table = f"{_KINDS[place]}s"
+    rows = {table: partial(addresses.with_query, f"/{table}", [(place, name)])}
+    return {
+        "name": name,
+        "sample": sample,
+        "failed_counted_to": _failed_counted_to(document, sample),
+        "span": span,
+        "steps": steps,
+        "throughput": throughput,
+        "backlog": backlog,
+        "top_of": top_of,
+        "markers": await markers_of(visit, steps[:-1]),
+        "rows_of": ChartRows(steps, rows),
+        "waiting_of": ChartRows(steps, rows, "waiting"),
+        "rate": rates.told(rates.summed(figures), span, now),
+        "types_done": by_type,
+        "waiting_types": waiting,
+        "type_titles": await titles_of(
+            visit, _KINDS[place], {*by_type, *(lane["type"] for lane in waiting)}
+        ),
+        "paused_as": paused_as(found, place, name),
+        "stopped": [row for row in found["breakers"] if f"{place} {name}" in row["uses"]],
+    }
+
+
+def _failed_counted_to(document: dict[str, Any], sample: Sample | None) -> int:
+    """How far dead letters are counted, which may be less far than the rest."""
+    to: int = document["counted_to"]
+    return to if sample is None else sample.counts["failed_counted_to"]
+
+
+def _over(
+    steps: Sequence[datetime], figures: Sequence[Any], outcomes: Sequence[str]
+) -> list[float | None]:
+    places = {at: place for place, at in enumerate(steps)}
+    found: list[float | None] = [0] * len(steps)
+    for each in figures:
+        if (place := places.get(each.at)) is not None:
+            found[place] = (found[place] or 0) + sum(map(each.outcome, outcomes))
+    return found
+
+
+async def _backlog(
+    session: Session, lane: tuple[str, str, str | None], steps: Sequence[datetime]
+) -> list[Curve]:
+    """Steps without a row are those in which nothing waited, or nobody looked."""
+    step = steps[1] - steps[0]
+    rows = await samples.lane_series(session, lane, steps[0], steps[-1] + step, len(steps))
+    waiting: list[float | None] = [0] * len(steps)
+    failed: list[float | None] = [0] * len(steps)
+    for row in rows:
+        place = (row["at"] - steps[0]) // step
+        if 0 <= place < len(steps):
+            waiting[place] = row["waiting"]
+            failed[place] = row["failed"]
+    return [
+        Curve("Waiting", "wait", waiting, filled=True, rows=WAITING),
+        Curve("Dead letters", "bad", failed, rows=DEAD),
+    ]
+
+
+async def _trends(session: Session, kind: str, now: datetime) -> dict[str, list[int]]:
+    """What waited in each place in the last hour, minute by minute, of all its types."""
+    minutes = rates.steps("hour", now)
+    found: dict[str, list[int]] = {}
+    for row in await samples.lanes_series(session, minutes[0]):
+        if row["kind"] != kind:
+            continue
+        trend = found.setdefault(row["place"], [0] * len(minutes))
+        for minute, waiting in enumerate(row["waiting"]):
+            place = (row["hour"] - minutes[0]) // (minutes[1] - minutes[0]) + minute
+            if 0 <= place < len(minutes):
+                trend[place] += waiting or 0
+    return found
+
+
+SCREENS = (
+    whole_inbox("/queues", _queues),
+    whole_inbox("/queues/{name:path}", _queue),
+    whole_inbox("/topics", _topics),
+    whole_inbox("/topics/{name:path}", _topic),
+)

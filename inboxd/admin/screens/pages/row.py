@@ -1,0 +1,92 @@
+"""One event or command in full: where it came from, what became of it, what it brought about.
+
+Promises that payloads are shown on request alone (`application.py` knows who may ask), and at most
+`_SHOWN` bytes of each. Known limit: numbers that no double holds lose digits, as in JSON anywhere.
+*See:* `operations/details.py`.
+"""
+
+from collections.abc import Collection
+from functools import partial
+from typing import Any, Final
+
+from inboxd import operations
+from inboxd.admin.screens.pages.origins import origin_shown
+from inboxd.admin.screens.pages.queries import is_set
+from inboxd.admin.screens.pages.titles import labels_of, titles_of_rows
+from inboxd.admin.screens.rendering import json_text
+from inboxd.admin.screens.roles import Role
+from inboxd.admin.screens.screen import Elsewhere, PageVisit, Screen, ScreenPage
+from inboxd.model.row_id import read_row_id
+from inboxd.store.wakeups import HotTable
+
+_SHOWN: Final = 64 * 1024
+_CONTENTS = ("payload", "headers", "result")
+# What is shown in a place of its own, or only the daemon reads.
+_APART = {
+    *("id", "event_id", "command_id", "type", "title", "description", "status", "topic", "queue"),
+    *("tenant", "tenant_name", "names_missing", "attempts", "created_at", "occurred_at"),
+    *("finished_at", "duration", "errors", "payload", "headers", "result", "progress", "retry"),
+    *("children", "replays", "waits_for", "elsewhere", "suspect", "receipt", "breakers", "links"),
+    *("why", "withheld", "origin_kind", "origin_id", "causation_id", "replay_of", "batch_id"),
+    *("entity_type", "entity_id", "correlation_id", "ordering_key", "unique_key", "run_at"),
+    *("awaited", "body_at", "body_id", "bucket", "fence", "head", "line_at", "needs", "position"),
+    *("updated_at", "fingerprint", "cancel_requested"),
+}
+
+
+async def _show(table: HotTable, visit: PageVisit) -> ScreenPage | Elsewhere:
+    id_ = read_row_id(visit.path["id"])
+    kind, payload = table.removesuffix("s"), is_set(visit.query, "payload")
+    own = visit.visitor.tenants
+    row = await operations.details(
+        *(visit.session, visit.settings, table, id_),
+        payload=payload,
+        tenants=visit.tenants,
+        labels_of=labels_of(visit),
+    )
+    if own is not None:
+        row = operations.alone(table, id_, row, own)
+    if not isinstance(id_, int):
+        return Elsewhere(f"/{table}/{row['id']}")
+    shown = {
+        "table": table,
+        "kind": kind,
+        "row": row,
+        "origin": await origin_shown(visit, row) if own is None else None,
+        "titles": await titles_of_rows(visit, row["children"]),
+        "contents": _contents(row) if payload else None,
+        "can_read": visit.visitor.may(Role.READER) and "content" not in visit.session.withheld,
+        "skipped": row["status"] == "cancelled" and not row.get("cancel_requested"),
+        "more": {key: row[key] for key in sorted(row.keys() - _APART) if row[key] is not None},
+        "attempts": _attempts(row["errors"] or ()),
+    }
+    return ScreenPage("row.html", row, shown)
+
+
+def _contents(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Payload, headers and result as text, each as far as it is shown."""
+    found = []
+    for name in _CONTENTS:
+        if row.get(name) is None:
+            continue
+        text = json_text(row[name])
+        size = len(text.encode())
+        cut = text.encode()[:_SHOWN].decode(errors="ignore") if size > _SHOWN else text
+        found.append({"name": name, "text": cut, "size": size, "cut": size > _SHOWN})
+    return found
+
+
+def _attempts(errors: Collection[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What went wrong, the newest first; an error is told by its first line, the rest folded."""
+    found = []
+    for error in reversed(list(errors)):
+        first, _, rest = str(error.get("error", "")).partition("\n")
+        whole = "\n".join(filter(None, (rest, str(error.get("traceback") or ""))))
+        found.append({**error, "first": first, "rest": whole[:_SHOWN]})
+    return found
+
+
+SCREENS = (
+    Screen("/events/{id}", partial(_show, "events"), for_tenants=True),
+    Screen("/commands/{id}", partial(_show, "commands"), for_tenants=True),
+)

@@ -1,0 +1,251 @@
+"""Lists of events and commands: five totals, figures, filters, and rows as far as was looked.
+
+Promises that a filter means what it means at the command line. Known limit: totals are those of a
+type and a tenant, whatever else is filtered, and some seconds old. Who may see certain tenants
+sees them one by one, and nothing of the rows that theirs enqueued.
+*See:* `operations/finding.py`, `operations/totals.py`, `operations/lately.py`.
+"""
+
+import shlex
+from collections.abc import Collection
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from inboxd import operations
+from inboxd.admin.answers import RequestRefused
+from inboxd.admin.screens import addresses
+from inboxd.admin.screens.charts import Curve, Slice, top_of
+from inboxd.admin.screens.formatting import moment
+from inboxd.admin.screens.pages.chart_rows import DONE, FAILED, ChartRows
+from inboxd.admin.screens.pages.markers import markers_of
+from inboxd.admin.screens.pages.queries import given, one_of, page_size, row_number, texts
+from inboxd.admin.screens.pages.titles import labels_of, titles_of
+from inboxd.admin.screens.roles import Visitor
+from inboxd.admin.screens.screen import PageVisit, Screen, ScreenPage
+from inboxd.model.lifecycle import Status
+from inboxd.operations.lately import SPANS, Span, SpanFigures
+from inboxd.operations.names import KnownNames, unknown
+from inboxd.operations.totals import count_all
+from inboxd.store.finding import Filter, When
+from inboxd.store.names import Names, declared
+from inboxd.store.wakeups import HotTable
+
+# Seconds that what is shared counts as new.
+_TOTALS, _FIGURES, _NAMES = 5.0, 10.0, 60.0
+# Types that have a part of the donut to themselves.
+_TYPES: Final = 7
+_FILTERS = ("type", "tenant", "since", "until", "by", "error", "entity", "payload")
+# What each of the five totals is of, in the order of a row's life.
+_TILES: Final[tuple[tuple[str, str, tuple[Status, ...]], ...]] = (
+    ("Total", "total", ()),
+    ("Pending", "pending", (Status.PENDING, Status.WAITING)),
+    ("Running", "processing", (Status.RUNNING,)),
+    ("Failed", "errors", (Status.FAILED,)),
+    ("Succeeded", "successes", (Status.SUCCEEDED,)),
+)
+# What `since` and `until` may be of.
+_TIMES: Final[tuple[tuple[When, str], ...]] = (
+    ("created", "they were created"),
+    ("ended", "they ended, or became dead letters"),
+    ("failed", "an attempt failed"),
+    ("done", "they ended, or an attempt failed"),
+    ("waiting", "they were there, and had not ended"),
+)
+_LOOKS = {
+    "total": "",
+    "pending": "pending",
+    "processing": "running",
+    "errors": "failed",
+    "successes": "succeeded",
+}
+
+
+async def _list(table: HotTable, visit: PageVisit) -> ScreenPage:
+    query, own = visit.query, visit.visitor.tenants
+    wanted, limit = _filter(table, visit), page_size(query)
+    found = await operations.find(
+        visit.session, table, wanted, below=row_number(query, "below"), limit=limit
+    )
+    await operations.label_rows(visit.session, table, found.rows, visit.tenants, labels_of(visit))
+    names = await _declared(visit) if own is None else None
+    silent = not found.rows and own is None
+    shown: dict[str, Any] = {
+        "table": table,
+        "lane": "topic" if table == "events" else "queue",
+        "rows": found.rows,
+        "found": found,
+        "full": len(found.rows) == limit,
+        "limit": limit,
+        "statuses": list(Status),
+        "times": _TIMES,
+        "chosen": wanted.statuses,
+        "chosen_commands": wanted.commands,
+        "filtered": any(query.get(name) for name in (*_FILTERS, "topic", "queue", "status"))
+        or bool(wanted.commands),
+        "enqueued": None,
+        "declared": {kind: sorted(each) for kind, each in (names or {}).items()},
+        "doubts": await _doubts(table, visit, wanted, names) if silent else [],
+        "own_tenants": sorted(own or ()),
+        "tenant": wanted.tenant,
+        "command": _command(table, visit),
+        "address": partial(addresses.with_query, f"/{table}", query.multi_items()),
+        "tiles": await _tiles(table, visit, wanted),
+        **await _figures(table, visit, wanted),
+    }
+    if table == "events" and own is None:
+        shown["enqueued"] = await operations.enqueued_by(visit.session, found.rows)
+    return ScreenPage("rows.html", found.document(table), shown)
+
+
+def _filter(table: HotTable, visit: PageVisit) -> Filter:
+    named = texts(visit.query, *_FILTERS)
+    named["tenant"] = _tenant(visit.visitor, named["tenant"])
+    if visit.visitor.tenants is not None and "commands" in visit.query:
+        detail = "commands of events may be of any tenant: they are for those who may see all"
+        raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
+    named["lane"] = visit.query.get("topic" if table == "events" else "queue") or None
+    return operations.read_filter(
+        named,
+        statuses=given(visit.query, "status"),
+        commands=given(visit.query, "commands") if table == "events" else (),
+    )
+
+
+def _tenant(visitor: Visitor, asked: str | None) -> str | None:
+    """Whose rows are listed: who may see certain tenants sees one after the other."""
+    own = visitor.tenants
+    if own is None or asked in own:
+        return asked
+    if asked is not None:
+        detail = f"you may see rows of these tenants alone: {', '.join(sorted(own))}"
+        raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
+    return min(own)
+
+
+def _command(table: HotTable, visit: PageVisit) -> str:
+    """The command line that lists the same."""
+    names = {*_FILTERS, "status", "commands", "limit", "topic" if table == "events" else "queue"}
+    told = {"below": "after"}
+    options = [
+        f"--{told.get(name, name)} {shlex.quote(value)}"
+        for name, value in visit.query.multi_items()
+        if value and (name in names or name in told)
+    ]
+    return " ".join([f"inboxd {table} list", *options])
+
+
+async def _tiles(table: HotTable, visit: PageVisit, wanted: Filter) -> list[dict[str, Any]]:
+    """The five totals, each with the rows that it counts."""
+    totals = await visit.shared.get(
+        ("totals", table, wanted.type, wanted.tenant),
+        _TOTALS,
+        partial(count_all, visit.session, table, type_=wanted.type, tenant=wanted.tenant),
+    )
+    of = [("type", wanted.type or ""), ("tenant", wanted.tenant or "")]
+    tiles = []
+    for title, name, statuses in _TILES:
+        pairs = [*of, *(("status", str(status)) for status in statuses)]
+        in_hand = table == "events" and name == "processing" and visit.visitor.tenants is None
+        tiles.append(
+            {
+                "title": title,
+                "look": _LOOKS[name],
+                "number": None if totals is None else getattr(totals, name),
+                "address": "/workers" if in_hand else addresses.with_query(f"/{table}", pairs),
+            }
+        )
+    return tiles
+
+
+async def _figures(table: HotTable, visit: PageVisit, wanted: Filter) -> dict[str, Any]:
+    """What was done lately, for the charts."""
+    span = cast("Span", one_of(visit.query, "span", SPANS))
+    figures = await visit.shared.get(
+        ("figures", table, span, wanted.type, wanted.tenant),
+        _FIGURES,
+        partial(
+            operations.done_lately,
+            *(visit.session, table, span),
+            type_=wanted.type,
+            tenant=wanted.tenant,
+        ),
+    )
+    if figures is None:
+        return {"curves": None, "span": span, "spans": SPANS}
+    units, types = figures.units, await _types(table, visit, figures)
+    curves = [
+        Curve("Succeeded", "good", [unit.succeeded for unit in units], filled=True, rows=DONE),
+        Curve("Failed", "bad", [unit.failed for unit in units], rows=FAILED),
+        Curve("Retried", "warn dashed", [unit.retried for unit in units], rows=FAILED),
+    ]
+    moments = [unit.at for unit in units]
+    address = partial(addresses.with_query, f"/{table}", visit.query.multi_items())
+    return {
+        "curves": curves,
+        "markers": await markers_of(visit, moments[:-1]),
+        "rows_of": ChartRows(moments, {table: address}),
+        "top": top_of(curves),
+        "moments": moments,
+        "span": figures.span,
+        "spans": SPANS,
+        "types": types,
+        "slices": [
+            Slice(each["title"], each["look"], each["count"], each["rows"]) for each in types
+        ],
+    }
+
+
+async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> list[dict[str, Any]]:
+    """The commonest types, and the others together."""
+    common = figures.types[:_TYPES]
+    titles = await titles_of(visit, table.removesuffix("s"), [type_ for type_, _ in common])
+    others = sum(count for _, count in figures.types[_TYPES:])
+    ended = partial(
+        addresses.with_query,
+        f"/{table}",
+        visit.query.multi_items(),
+        **dict.fromkeys(("status", "until", "below", "span")),
+        since=moment(figures.units[0].at),
+        by="ended",
+    )
+    found: list[dict[str, Any]] = [
+        {
+            "type": type_,
+            "title": titles[type_],
+            "look": f"hue-{place}",
+            "count": count,
+            "rows": ended(type=type_),
+        }
+        for place, (type_, count) in enumerate(common, start=1)
+    ]
+    rest = {"type": None, "title": "…", "look": f"hue-{_TYPES + 1}", "count": others}
+    rest["rows"] = ended()
+    return [*found, rest] if others else found
+
+
+async def _declared(visit: PageVisit) -> Names | None:
+    """The names that are declared: they are offered where one is typed."""
+    return await visit.shared.get(
+        "declared", _NAMES, partial(declared, visit.session.connection, visit.session.sql)
+    )
+
+
+async def _doubts(
+    table: HotTable, visit: PageVisit, wanted: Filter, names: Names | None
+) -> list[str]:
+    """Remarks on names that nobody declared."""
+    settings, seen = visit.settings, await visit.snapshot.seen()
+    known = KnownNames(names, seen.document["lanes"])
+    also: dict[str, Collection[str]] = {"topic": settings.topics, "queue": settings.queues}
+    told = [
+        await unknown(visit.session, kind, name, also=also.get(kind, ()), known=known)
+        for kind, name in operations.names_of(table, wanted)
+    ]
+    return [each for each in told if each]
+
+
+SCREENS = (
+    Screen("/events", partial(_list, "events"), for_tenants=True),
+    Screen("/commands", partial(_list, "commands"), for_tenants=True),
+)

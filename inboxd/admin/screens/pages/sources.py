@@ -1,0 +1,83 @@
+"""Sources: what comes in, by webhooks and from brokers; who receives it; what waits on disks.
+
+Known limit: a spool is on its receiver's host; of those elsewhere, this page has what the receiver
+told the database.
+*See:* `store/receivers.py`, `operations/messages.py`, which the command line prints too.
+"""
+
+from typing import Any
+
+from inboxd.admin.screens.pages.paging import part_of
+from inboxd.admin.screens.screen import PageVisit, ScreenPage
+from inboxd.admin.screens.whole_inbox import overview, whole_inbox
+from inboxd.operations.messages import streams, streams_read
+from inboxd.store import receipts, receivers
+
+_MOST = 1000
+_MOST_HOSTS = 20
+
+
+async def _sources(visit: PageVisit) -> ScreenPage:
+    found = await overview(visit)
+    receiving = await _receivers(visit)
+    told = await streams(visit.session)
+    held = await receipts.held(visit.session.connection, visit.session.sql)
+    paused = {row["name"]: row for row in found["paused"] if row["kind"] == "source"}
+    webhooks = _webhooks(visit, receiving, {row["source"]: dict(row) for row in held}, paused)
+    part = part_of(webhooks, lambda row: row["source"], visit.query)
+    messages = streams_read(told["streams"], told["readers"])
+    streamed = part_of(messages, lambda row: f"{row['source']} {row['stream'] or ''}", visit.query)
+    document = {"webhooks": part.rows, "receivers": receiving, **told}
+    if part.after is not None:
+        document["next"] = part.after
+    return ScreenPage(
+        "sources.html", document, {"part": part, "messages": streamed, "paused": paused}
+    )
+
+
+def _webhooks(
+    visit: PageVisit,
+    receiving: list[dict[str, Any]],
+    held: dict[str, dict[str, Any]],
+    paused: dict[str, dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """A row for each source of webhooks: of these settings, of receivers, or held."""
+    names = {*visit.settings.inbound.webhooks, *held, *(n for r in receiving for n in r["sources"])}
+    names |= paused.keys() - visit.settings.inbound.messages.keys()
+    return [
+        {
+            "source": name,
+            "receivers": [row["name"] for row in receiving if name in row["sources"]],
+            "spooled_by": [row["name"] for row in receiving if name in row["spooled"]],
+            "held": held[name]["receipts"] if name in held else 0,
+            "held_since": held[name]["held_at"] if name in held else None,
+            "paused": name in paused or any(name in row["holds"] for row in receiving),
+        }
+        for name in sorted(names)
+    ]
+
+
+async def _spools(visit: PageVisit) -> ScreenPage:
+    there = await _receivers(visit)
+    rows = [row for row in there if row["spooled"] or row["trouble"]]
+    here = None if visit.spool is None else visit.spool.host
+    shown = {
+        "silent": len(there) - len(rows),  # they tell of nothing on their disks
+        "elsewhere": sorted({row["host"] for row in rows} - {here})[:_MOST_HOSTS],
+        "here": here,
+    }
+    if visit.spool is None:
+        return ScreenPage("spools.html", {"receivers": rows, "spool": None}, shown)
+    try:
+        spool = await visit.spool.listed()
+    except OSError as error:
+        spool, shown["unseen"] = None, error.strerror or str(error)
+    return ScreenPage("spools.html", {"receivers": rows, "spool": spool}, shown)
+
+
+async def _receivers(visit: PageVisit) -> list[dict[str, Any]]:
+    lease = visit.settings.worker.lease
+    return [dict(row) for row in await receivers.listed(visit.session, lease, _MOST)]
+
+
+SCREENS = (whole_inbox("/sources", _sources), whole_inbox("/spools", _spools))

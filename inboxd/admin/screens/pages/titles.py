@@ -1,0 +1,40 @@
+"""What types are called by people, on pages: read once in a while for all visitors."""
+
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Final
+
+from inboxd import operations
+from inboxd.admin.screens.screen import PageVisit
+from inboxd.operations.labels import Label, LabelsOf, label
+from inboxd.store.session import Session
+
+# Seconds that what is declared counts as new.
+_FRESH: Final = 60.0
+
+
+def labels_of(visit: PageVisit) -> LabelsOf:
+    """What labels are taken from: all that are declared, as all visitors share them."""
+
+    async def found(session: Session, kind: str, types: Collection[str]) -> Mapping[str, Label]:
+        read = partial(operations.declared_labels, session)
+        declared = (await visit.shared.get("labels", _FRESH, read) if types else None) or {}
+        return {type_: declared.get((kind, type_)) or label(type_) for type_ in types}
+
+    return found
+
+
+async def titles_of(visit: PageVisit, kind: str, types: Collection[str]) -> dict[str, str]:
+    """The titles of these types of events or commands."""
+    found = await labels_of(visit)(visit.session, kind, set(types))
+    return {type_: each.title for type_, each in found.items()}
+
+
+async def titles_of_rows(
+    visit: PageVisit, rows: Collection[Mapping[str, str]]
+) -> dict[str, Mapping[str, str]]:
+    """The titles of rows of several kinds, by kind and type."""
+    return {
+        kind: await titles_of(visit, kind, {row["type"] for row in rows if row["kind"] == kind})
+        for kind in ("event", "command")
+    }

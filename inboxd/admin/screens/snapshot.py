@@ -1,0 +1,115 @@
+"""What all visitors of a process share: the overview, read once however many look.
+
+Owns the newest overview, and its revision, which changes when what it shows does. Promises that it
+is read at most once in `_FRESH` seconds, only while somebody looks, by one reader at a time; and
+that it stays, with its age, while the database is away.
+Known limit: a change that no number of the overview shows (a payload, a label) is no new revision.
+"""
+
+import hashlib
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
+from typing import Any, Final
+
+import anyio
+import orjson
+
+from inboxd.errors import DatabaseError, SchemaError
+from inboxd.operations.figures import Flow, flows
+from inboxd.operations.overview import completed, overview
+from inboxd.settings import Settings
+from inboxd.store.session import Session
+
+# Seconds that one counts as new; a minute's throughput is shown.
+_FRESH: Final = 2.0
+_COMPLETED: Final = 30.0
+_MINUTES: Final = 5
+_HOUR: Final = timedelta(hours=1)
+# What changes with every look, though nothing happened.
+_AGES = frozenset({"age", "at", "newest_age", "silence", "seconds", "oldest", "rest"})
+
+Look = Callable[[], AbstractAsyncContextManager[Session]]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An overview.
+
+    read_at: by the process's monotonic clock. trouble: why there is no newer one.
+    """
+
+    document: dict[str, Any]
+    revision: str
+    read_at: float
+    trouble: str | None = None
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was read."""
+        return monotonic() - self.read_at
+
+
+class Snapshot:
+    """The overview of one process."""
+
+    def __init__(self, settings: Settings, look: Look) -> None:
+        """Read with sessions of `look`."""
+        self._settings, self._look = settings, look
+        self._seen: Seen | None = None
+        self._asked_at = float("-inf")
+        self._completed: list[dict[str, Any]] = []
+        self._hour: list[Flow] = []
+        self._completed_at = float("-inf")
+        self._lock = anyio.Lock()
+
+    @property
+    def last(self) -> Seen | None:
+        """The newest, however old; None: none was read yet."""
+        return self._seen
+
+    def expire(self) -> None:
+        """Somebody has just changed something: who looks next has it read anew."""
+        self._asked_at = float("-inf")
+
+    async def seen(self) -> Seen:
+        """The newest, read now unless it is new enough. Raises DatabaseError, if there is none."""
+        async with self._lock:
+            if monotonic() - self._asked_at >= _FRESH:
+                try:
+                    self._seen = await self._read()
+                except (DatabaseError, SchemaError) as error:
+                    if self._seen is None:
+                        raise
+                    last = self._seen
+                    self._seen = Seen(last.document, last.revision, last.read_at, str(error))
+                self._asked_at = monotonic()
+            assert self._seen is not None  # noqa: S101 - it is, or an error was raised
+            return self._seen
+
+    async def _read(self) -> Seen:
+        async with self._look() as session:
+            if monotonic() - self._completed_at >= _COMPLETED:
+                self._completed = await completed(session)
+                self._hour = await flows(session, _HOUR)
+                self._completed_at = monotonic()
+            found = await overview(session, _MINUTES, self._settings, self._completed, self._hour)
+        return Seen(found, _revision(found), monotonic())
+
+
+def _revision(document: dict[str, Any]) -> str:
+    """The same for two that show the same, but for ages."""
+    progress = [{**each, "running": None} for each in document["progress"]]
+    lasting = _lasting({**document, "progress": progress})
+    told = orjson.dumps(lasting, default=str, option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(told, digest_size=8).hexdigest()
+
+
+def _lasting(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _lasting(each) for key, each in value.items() if key not in _AGES}
+    if isinstance(value, list):
+        return [_lasting(each) for each in value]
+    return value

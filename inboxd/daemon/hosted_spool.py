@@ -1,0 +1,124 @@
+"""The spool of this host for the screens: what `inboxd spool` does, asked and done in threads.
+
+Promises that a look is bounded: of a folder that is larger than `MOST_BYTES` it is not read what
+waits there, and of what is set apart `MOST_APART` are read. Known limit: it is handed in where the
+same process receives; screens elsewhere tell on which host to go on.
+*See:* `inboxd/inbound/spool/tending.py`; `inboxd/admin/screens/host_spool.py`, as what it is known
+there.
+"""
+
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Final
+
+from anyio import to_thread
+
+from inboxd.inbound.spool.folder import folders
+from inboxd.inbound.spool.inspection import (
+    ApartItem,
+    folder_named,
+    item_named,
+    set_apart,
+    spooled_sources,
+    view,
+    views,
+)
+from inboxd.inbound.spool.tending import DrainedSpool, LostReceipts, Tending
+from inboxd.settings import Settings
+from inboxd.store.session import Session
+
+# A look reads this much of a folder, some hundredths of a second; and lists so many.
+MOST_BYTES: Final = 64 << 20
+MOST_FOLDERS: Final = 50
+MOST_APART: Final = 50
+
+
+def hosted_spool(settings: Settings) -> "HostedSpool | None":
+    """The spool of a receiver with these settings, if it has one."""
+    path = settings.inbound.spool.path
+    return None if path is None else HostedSpool(path, settings.history.receipts)
+
+
+class HostedSpool:
+    """Below one path."""
+
+    def __init__(self, path: Path, remembers: timedelta | None, host: str | None = None) -> None:
+        """remembers: how long the database knows a receipt. host: None: this one's name."""
+        self._path, self._remembers = path, remembers
+        self.host = host or socket.gethostname()
+
+    async def listed(self) -> Mapping[str, Any]:
+        """As `inboxd spool list --json` has it, so far as a page has room for it."""
+        return await to_thread.run_sync(self._listed)
+
+    async def apart(self, name: str) -> Mapping[str, Any]:
+        """One thing that is set apart. Raises NotFound, Conflict."""
+        return _told(await to_thread.run_sync(item_named, self._path, name))
+
+    async def folder(self, name: str) -> Mapping[str, Any]:
+        """One folder. Raises NotFound, Conflict."""
+        return await to_thread.run_sync(self._folder, name)
+
+    async def drain(
+        self, session: Session, within: float, *, actor: str, reason: str | None
+    ) -> DrainedSpool:
+        """Drain it for so many seconds at most."""
+        return await (await self._tending(session, actor, reason)).drain(within)
+
+    async def insert(self, session: Session, name: str, *, actor: str, reason: str | None) -> str:
+        """Write what was set apart; what came of it."""
+        stored = await (await self._tending(session, actor, reason)).insert(name)
+        return stored.outcome
+
+    async def discard(self, session: Session, name: str, *, actor: str, reason: str | None) -> None:
+        """Remove what is set apart."""
+        await (await self._tending(session, actor, reason)).discard(name)
+
+    async def discard_folder(
+        self, session: Session, name: str, seen: tuple[int, int], *, actor: str, reason: str | None
+    ) -> int:
+        """Remove a folder, if it is as it was seen; returns how many receipts waited there."""
+        tending = await self._tending(session, actor, reason)
+        lost = await tending.discard_folder(name, LostReceipts(*seen))
+        return lost.waiting
+
+    async def _tending(self, session: Session, actor: str, reason: str | None) -> Tending:
+        make = partial(Tending, self._path, session, actor, reason, self._remembers)
+        return await to_thread.run_sync(make)
+
+    def _listed(self) -> dict[str, Any]:
+        found = views(self._path, MOST_BYTES, MOST_FOLDERS)
+        some = islice(_all_apart(self._path), MOST_APART)
+        return {
+            "host": self.host,
+            "sources": spooled_sources(self._path),
+            "folders": [each._asdict() for each in found],
+            "set_apart": [_told(each) for each in some],
+        }
+
+    def _folder(self, name: str) -> dict[str, Any]:
+        return view(folder_named(self._path, name), MOST_BYTES)._asdict()
+
+
+def _all_apart(path: Path) -> Iterator[ApartItem]:
+    with suppress(FileNotFoundError):  # it is inserted or discarded while somebody looks
+        yield from chain.from_iterable(set_apart(folder) for folder in folders(path))
+
+
+def _told(item: ApartItem) -> dict[str, Any]:
+    """What it is, without its contents."""
+    receipt = item.receipt
+    return {
+        "name": item.name,
+        "reason": item.reason,
+        "receipt_id": receipt and receipt.receipt_id,
+        "source": receipt and receipt.source,
+        "received_at": receipt and receipt.received_at,
+        "bytes": item.bytes,
+        "folder": item.folder.name,
+    }

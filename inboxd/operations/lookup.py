@@ -1,0 +1,93 @@
+"""Whatever somebody has in hand, looked up: a number, a uuid, a key, a correlation id, a name.
+
+Promises that a look costs little whatever is asked, and tells how far it went.
+Known limits: keys are looked for among unsettled rows; a correlation id that is no row's uuid among
+the newest rows of each table (`LOOKED_AT`), since no index has it; tenants and entities are no
+names, lists have filters for them.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from inboxd.errors import UsageError
+from inboxd.model.row_id import read_row_id
+from inboxd.model.story import RECEIPT
+from inboxd.store import finding, names, receipts, story
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
+
+LOOKED_AT = 500
+_MOST = 20
+# What is indexed, and no more of a text, is looked for.
+_LONGEST = 500
+_NAMED = re.compile(r"(event|command|batch|workflow|receipt)s?[\s:/#]+(\S+)", re.IGNORECASE)
+# In this order.
+_NAMES = (
+    *("event type", "command type", "topic", "queue", "schedule", "breaker", "endpoint", "source"),
+)
+_SETTLED_WITHIN = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A row, or what is named so.
+
+    by: what of it was looked for, such as "uuid". kind: of the row; or "event type", "topic" and so
+    on. id: of the row; name: of another thing, or of a receipt.
+    """
+
+    by: str
+    kind: str
+    id: int | None = None
+    name: str | None = None
+    type: str | None = None
+    status: str | None = None
+
+
+async def look_up(session: Session, text: str) -> list[Hit]:
+    """What is called so: rows first, then names; empty where there is nothing."""
+    text = text.strip()
+    if not text or len(text) > _LONGEST or "\0" in text:
+        return []
+    hits = await _rows(session, text)
+    declared = await names.declared(session.connection, session.sql) or {}
+    hits += [Hit("name", kind, name=text) for kind in _NAMES if text in declared.get(kind, ())]
+    if not any(hit.by in ("number", "uuid") for hit in hits):
+        hits += await _others(session, text, declared)
+    return hits
+
+
+async def _rows(session: Session, text: str) -> list[Hit]:
+    named = _NAMED.fullmatch(text)
+    kind = named[1].lower() if named else None
+    try:
+        id = read_row_id(named[2] if named else text)
+    except UsageError:
+        return []
+    by = "uuid" if isinstance(id, UUID) else "number"
+    kind = "batch" if kind == "workflow" else kind
+    found = [_hit(by, row) for row in await story.find(session, id) if kind in (None, row["kind"])]
+    if not found and isinstance(id, UUID) and await receipts.one(session, id) is not None:
+        found = [Hit(by, RECEIPT, name=str(id))]
+    return found
+
+
+async def _others(session: Session, text: str, declared: names.Names) -> list[Hit]:
+    """By a key, or by what it is correlated with."""
+    topics, queues, types = (
+        declared.get(kind, frozenset()) for kind in ("topic", "queue", "command type")
+    )
+    keyed = await finding.of_key(session, text, topics, queues, types, _MOST)
+    # Whole days: of a day that is looked at in part, all rows could be read to find none of it.
+    since = datetime.now(UTC).replace(hour=0, minute=0, second=0) - _SETTLED_WITHIN
+    correlated = await finding.correlated(session, text, LOOKED_AT, _MOST, since)
+    return [
+        *(_hit(row["what"], row) for row in keyed),
+        *(_hit("correlation id", row) for row in correlated),
+    ]
+
+
+def _hit(by: str, row: Row) -> Hit:
+    return Hit(by, row["kind"], row["id"], type=row["type"], status=row["status"])

@@ -1,0 +1,142 @@
+"""The screens of a test's database on a socket, and the pages that links lead to."""
+
+import re
+import socket
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from html.parser import HTMLParser
+from urllib.parse import urljoin, urlsplit
+
+import anyio
+import httpx
+import uvicorn
+from starlette.routing import compile_path
+
+from inboxd.admin.screens.access import Everybody
+from inboxd.admin.screens.application import Screens
+from inboxd.admin.screens.host_spool import HostSpool
+from inboxd.admin.screens.navigation import GROUPS
+from inboxd.admin.screens.pages import SCREENS
+from inboxd.settings import Settings
+from inboxd.store.session import open_looks
+from tests.support import Database
+from tests.support.rows import settings_of
+
+# Of each page, with and without a query: a crawl ends.
+_MOST = 2
+# What keeps a choice, and leads back; what asks for an action (test_acting.py).
+_NO_PAGES = ("/preferences", "/act/")
+_NO_HTML = (".json", ".md", ".mmd")
+_PATTERNS = {screen.path: compile_path(screen.path)[0] for screen in SCREENS}
+# What the navigation will lead to once there is a page for it.
+_PLANNED = tuple(
+    each.path
+    for _, group in GROUPS
+    for each in group
+    if each.path != "/" and each.path not in _PATTERNS
+)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where it is, and its database."""
+
+    url: str
+    database: Database
+
+
+@asynccontextmanager
+async def serving(
+    database: Database, port: int = 0, spool: HostSpool | None = None
+) -> AsyncIterator[Site]:
+    """The screens, served in this loop. port: 0 is a free one. spool: of this host."""
+    settings = Settings(database=settings_of(database))
+    async with open_looks(settings.database, "screens", 3, timedelta(seconds=2)) as looks:
+        application = Screens(settings, looks, Everybody(), SCREENS, spool).application()
+        config = uvicorn.Config(application, log_config=None, timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        with socket.socket() as listening:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(("127.0.0.1", port))
+            listening.listen()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_serve, server, listening)
+                host, taken = listening.getsockname()
+                yield Site(f"http://{host}:{taken}", database)
+                server.should_exit = True
+
+
+async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
+    """Without signal handlers, which are the test runner's."""
+    config = server.config
+    config.load()
+    server.lifespan = config.lifespan_class(config)
+    await server.startup(sockets=[listening])
+    await server.main_loop()
+    await server.shutdown(sockets=[listening])
+
+
+class _Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note where a link or a form leads."""
+        leads = dict(attrs).get({"a": "href", "form": "action"}.get(tag, ""))
+        if leads:
+            self.found.append(leads)
+
+
+@dataclass
+class Crawl:
+    """Addresses by the page that they are of, and links that lead nowhere."""
+
+    addresses: dict[str, list[str]]
+    dead: list[str]
+
+
+async def crawl(site: Site) -> Crawl:
+    """From the first page on, by links alone: some addresses of each page."""
+    found, dead = defaultdict[str, list[str]](list), list[str]()
+    left, known = ["/"], {_key("/")}
+    async with httpx.AsyncClient(base_url=site.url, follow_redirects=True, timeout=10) as client:
+        while left:
+            address = left.pop(0)
+            page = _page_of(address)
+            if page is None:
+                if not address.startswith((*_PLANNED, *_NO_PAGES)):
+                    dead.append(address)
+                continue
+            alike = [each for each in found[page] if ("?" in each) == ("?" in address)]
+            if len(alike) >= _MOST:
+                continue
+            answer = await client.get(address)
+            if answer.status_code != httpx.codes.OK:
+                dead.append(f"{address} answers {answer.status_code}")
+                continue
+            found[page].append(address)
+            links = _Links()
+            links.feed(answer.text)
+            for href in links.found:
+                there = urlsplit(urljoin(site.url + address, href))
+                asked = there.path + (f"?{there.query}" if there.query else "")
+                ours = there.netloc == urlsplit(site.url).netloc
+                if ours and not there.path.endswith(_NO_HTML) and _key(asked) not in known:
+                    known.add(_key(asked))
+                    left.append(asked)
+    return Crawl(dict(found), dead)
+
+
+def _key(address: str) -> str:
+    """Addresses of one page that differ in the values of their queries alone are one."""
+    parts = urlsplit(address)
+    return f"{parts.path}?{re.sub(r'=[^&]*', '=', parts.query)}"
+
+
+def _page_of(address: str) -> str | None:
+    path = urlsplit(address).path
+    return next((page for page, pattern in _PATTERNS.items() if pattern.match(path)), None)

@@ -1,0 +1,127 @@
+"""Actions in a browser: by keyboard alone, without a script, and without barriers."""
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.site import Site
+from tests.browser.tabs import Tabs, barriers
+from tests.support.rows import send
+
+pytestmark = pytest.mark.anyio
+
+
+async def _dead(site: Site, count: int) -> list[int]:
+    ids = await send(site.database, count, "school.send_email", note="told")
+    await site.database.execute(
+        "update inboxd.commands set status = 'failed', errors = '[{\"error\": \"gone\"}]'"
+        " where id = any($1)",
+        ids,
+    )
+    return ids
+
+
+async def _tab_to(tab: Page, name: str) -> None:
+    """By the tab key alone, from where the focus is."""
+    for _ in range(80):
+        await tab.keyboard.press("Tab")
+        focused = tab.locator(":focus")
+        if name in (
+            (await focused.inner_text()).strip(),
+            await focused.get_attribute("name"),
+            await focused.get_attribute("aria-label"),
+        ):
+            return
+    pytest.fail(f"{name} is not reached")
+
+
+async def test_a_row_is_replayed_by_keyboard_without_a_script(tabs: Tabs, site: Site) -> None:
+    [dead] = await _dead(site, 1)
+    tab = await tabs.open(f"/commands/{dead}", script=False)
+    await _tab_to(tab, "Replay")
+    await tab.keyboard.press("Enter")
+    await expect(tab.get_by_role("heading", level=1)).to_contain_text("Replay")
+    await _tab_to(tab, "reason")
+    await tab.keyboard.type("the mail server is back")
+    await _tab_to(tab, "Replay")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator("#told")).to_contain_text(f"{dead} runs again as")
+    await tab.reload()
+    await expect(tab.locator("#told")).to_have_count(0)
+    row = await site.database.fetch("select reason from inboxd.audit order by id desc limit 1")
+    assert row[0]["reason"] == "the mail server is back"
+
+
+async def test_chosen_rows_are_dismissed_by_keyboard(tabs: Tabs, site: Site) -> None:
+    """With a script: what is chosen stays chosen while the list keeps itself up to date."""
+    ids = await _dead(site, 2)
+    tab = await tabs.open("/commands?status=failed&type=school.send_email")
+    for each in reversed(ids):
+        await tab.get_by_label(f"Choose {each}", exact=True).focus()
+        await tab.keyboard.press("Space")
+    async with tab.expect_response(lambda answer: answer.request.resource_type == "fetch"):
+        pass
+    await tab.locator("#chosen").get_by_role("button", name="Dismiss").press("Enter")
+    await expect(tab.get_by_role("heading", level=1)).to_contain_text("2 commands")
+    await tab.locator("form.confirm").get_by_role("button").press("Enter")
+    await expect(tab.locator("#told")).to_have_text("Dismissed: 2. Close")
+    assert "status=failed" in tab.url
+    await expect(tab.locator("#told")).to_be_focused()
+
+
+async def test_pages_of_actions_have_no_barriers(tabs: Tabs, site: Site) -> None:
+    first, second = await _dead(site, 2)
+    for theme, width in (("light", 1440), ("dark", 360)):
+        tab = await tabs.open(
+            f"/act/commands/dismiss?id={first}&id={second}", theme=theme, width=width
+        )
+        assert await barriers(tab) == []
+        await tab.goto(f"/act/commands/replay-with?id={first}")
+        await tab.locator("textarea").fill('{"note": "mended"}')
+        await tab.get_by_role("button", name="See what differs").click()
+        await expect(tab.locator(".diff ins")).to_have_text('+   "note": "mended"')
+        assert await barriers(tab) == []
+        await tab.goto(f"/commands/{first}")
+        await tab.locator("footer.same summary").first.click()
+        assert await barriers(tab) == []
+        wide = await tab.evaluate("document.documentElement.scrollWidth > innerWidth")
+        assert not wide
+
+
+async def test_all_that_match_are_ordered_and_undone_by_keyboard_without_a_script(
+    tabs: Tabs, site: Site
+) -> None:
+    await _dead(site, 2)
+    tab = await tabs.open(
+        "/commands?status=failed&type=school.send_email", script=False, width=360, theme="dark"
+    )
+    await tab.locator("p.acts").get_by_role("link", name="Replay").focus()
+    await tab.keyboard.press("Enter")
+    await expect(tab.get_by_role("heading", level=1)).to_contain_text("Replay all that match")
+    await _tab_to(tab, "delay")
+    await tab.keyboard.type("1d")
+    await _tab_to(tab, "Replay all that match")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator("#told")).to_contain_text("Until then it can be undone here")
+    await tab.reload()
+    await _tab_to(tab, "Undo")
+    await tab.keyboard.press("Enter")
+    await expect(tab.get_by_role("heading", level=1)).to_contain_text("End it")
+    await _tab_to(tab, "End it")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator("#undone")).to_be_visible()
+
+
+async def test_pages_of_bulk_actions_have_no_barriers(tabs: Tabs, site: Site) -> None:
+    await _dead(site, 1)
+    for theme, width in (("light", 1440), ("dark", 360)):
+        for address in (
+            "/act/commands/replay-all?type=school.send_email",
+            "/actions",
+            "/actions/1",
+            "/act/action/abort?action=1",
+            "/commands?status=failed",
+        ):
+            tab = await tabs.open(address, theme=theme, width=width)
+            assert await barriers(tab) == [], address
+            wide = await tab.evaluate("document.documentElement.scrollWidth > innerWidth")
+            assert not wide, address

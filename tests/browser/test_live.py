@@ -1,0 +1,148 @@
+"""A page that is kept open: it changes by itself, and disturbs nobody who reads or writes."""
+
+import pytest
+from playwright.async_api import Page, Request, expect
+
+from inboxd.embedded import Server
+from tests.browser.site import Site
+from tests.browser.tabs import Tabs
+from tests.support import Database, ExternalServer
+from tests.support.rows import send
+
+pytestmark = pytest.mark.anyio
+
+_DEAD = "main .tile:has-text('Dead letters') .value"
+
+_OLD = """<p>1 row</p>
+<form><input name=q value=""><select name=s><option>a<option>b</select></form>
+<ul><li><a href="/1">one</a></li><li><a href="/2">two</a></li></ul>"""
+_FRESH = """<p>2 rows</p><p class="new">new</p>
+<form><input name=q value=""><select name=s><option>a<option>b</select></form>
+<ul><li><a href="/0">zero</a></li><li><a href="/2">two!</a></li></ul>"""
+_MORPHED = """async ([before, after]) => {
+  const {morph} = await import(document.querySelector("script[src]").src);
+  const old = document.createElement("div"), fresh = document.createElement("div");
+  document.body.append(old);
+  old.innerHTML = before;
+  fresh.innerHTML = after;
+  const input = old.querySelector("input"), second = old.querySelectorAll("a")[1];
+  input.focus();
+  input.value = "half ty";
+  input.setSelectionRange(2, 4);
+  old.querySelector("select").selectedIndex = 1;
+  morph(old, fresh);
+  return [old.innerText.split(/\\s+/).join(" "), document.activeElement === input, input.value,
+    input.selectionStart, old.querySelector("select").selectedIndex,
+    old.querySelectorAll("a")[1] === second]; }"""
+
+
+async def _fail_one(site: Site) -> None:
+    (id_,) = await send(site.database, 1, "school.tell_teacher")
+    await site.database.execute(
+        "update inboxd.commands set status = 'failed', fingerprint = 'live', attempts = 1,"
+        ' errors = \'[{"error": "ValueError: no class"}]\' where id = $1',
+        id_,
+    )
+    await site.database.execute("delete from inboxd.newest_sample")
+
+
+async def test_what_changes_is_shown_and_focus_stays(site: Site, tabs: Tabs) -> None:
+    tab = await tabs.open("/")
+    before = int(await tab.locator(_DEAD).inner_text())
+    link = tab.locator("main table a", has_text="Send e-mail").first
+    await link.focus()
+    await tab.locator("main details.numbers").first.locator("summary").evaluate("(e) => e.click()")
+    await tab.evaluate("document.activeElement.mark = 'the same element'")
+    await _fail_one(site)
+    await expect(tab.locator(_DEAD)).to_have_text(str(before + 1), timeout=15_000)
+    assert await tab.evaluate("document.activeElement.mark") == "the same element"
+    await expect(tab.locator("main details.numbers").first).to_have_attribute("open", "")
+
+
+async def test_what_is_typed_half_stays(tabs: Tabs) -> None:
+    tab = await tabs.open("/")
+    kept = await tab.evaluate(_MORPHED, [_OLD, _FRESH])
+    assert kept == ["2 rows new a b zero two!", True, "half ty", 2, 1, True]
+
+
+def _polls(tab: Page) -> list[Request]:
+    polls: list[Request] = []
+    tab.on("request", lambda asked: polls.append(asked) if "x-revision" in asked.headers else None)
+    return polls
+
+
+async def test_nobody_asks_for_a_page_that_is_hidden_or_paused(tabs: Tabs) -> None:
+    tab = await tabs.open("about:blank")
+    await tab.clock.install()
+    await tab.goto("/")
+    polls = _polls(tab)
+    async with tab.expect_response(lambda answer: "x-revision" in answer.request.headers):
+        await tab.clock.run_for(2_500)  # as long as somebody looks, it is asked
+    await tab.evaluate(
+        "Object.defineProperty(document, 'hidden', {value: true, configurable: true});"
+        "document.dispatchEvent(new Event('visibilitychange'))"
+    )
+    polls.clear()
+    await tab.clock.run_for(20_000)
+    assert polls == []
+    async with tab.expect_response(lambda answer: "x-revision" in answer.request.headers):
+        await tab.evaluate(
+            "Object.defineProperty(document, 'hidden', {value: false, configurable: true});"
+            "document.dispatchEvent(new Event('visibilitychange'))"
+        )
+    await tab.keyboard.press("r")
+    await expect(tab.locator("#live")).to_have_attribute("aria-pressed", "false")
+    polls.clear()
+    await tab.clock.run_for(20_000)
+    assert polls == []
+
+
+async def test_what_was_shown_stays_while_nobody_answers(site: Site, tabs: Tabs) -> None:
+    tab = await tabs.open("/")
+    shown = await tab.locator("main .tile").count()
+    await tab.route("**/*", lambda route: route.abort())
+    await expect(tab.locator("#live .word")).to_have_text("Offline", timeout=10_000)
+    assert await tab.locator("main .tile").count() == shown
+    assert tabs.wrong  # the browser's own words on what could not be loaded
+    tabs.wrong.clear()
+    await tab.unroute("**/*")
+    await expect(tab.locator("#live .word")).to_have_text("Live", timeout=15_000)
+    tabs.wrong.clear()
+
+
+async def test_ages_grow_by_the_server_s_clock(tabs: Tabs) -> None:
+    tab = await tabs.open("about:blank")
+    await tab.clock.install(time="2031-01-01T00:00:00Z")  # a browser that is years ahead
+    await tab.context.add_cookies([{"name": "inboxd_times", "value": "relative", "url": tabs.url}])
+    await tab.goto("/")
+    told = await tab.locator("main .banner time").first.inner_text()
+    assert "23 minutes ago" in told or "24 minutes ago" in told
+    age = tab.locator("main data.age").first
+    before = await age.inner_text()
+    await tab.clock.run_for(5_000)
+    assert await age.inner_text() != before
+
+
+async def test_that_the_database_is_away_is_told_with_one_age(
+    server: Server | ExternalServer, site: Site, tabs: Tabs
+) -> None:
+    tab = await tabs.open("/")
+    name = site.database.name
+    async with Database("postgres", server.dsn()).connect() as connection:
+        try:
+            await connection.execute(f'alter database "{name}" allow_connections false')
+            await connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = $1 and pid <> pg_backend_pid()",
+                name,
+            )
+            await expect(tab.locator("#live .word")).to_have_text("Database away", timeout=20_000)
+            await expect(tab.locator("#trouble")).to_be_visible()
+            await expect(tab.locator("#live")).to_have_class("plain live offline")
+            ages = """() => ["#trouble data", "#live .age"].map(
+              (where) => parseFloat(document.querySelector(where).textContent))"""
+            told = await tab.evaluate(ages)
+            assert told[0] == pytest.approx(told[1], abs=1.5)
+        finally:
+            await connection.execute(f'alter database "{name}" allow_connections true')
+    await expect(tab.locator("#live .word")).to_have_text("Live", timeout=20_000)

@@ -1,0 +1,1 @@
+"""The screens: pages, what they lead to, and what they never show."""

@@ -1,0 +1,90 @@
+"""What follows from an action for other rows: each counted once, and no further than it says."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.screens.confirming import ask
+from tests.screens.visiting import sign_in, user, visiting
+from tests.support import Database
+
+pytestmark = pytest.mark.anyio
+
+# 1 and 2 are dead letters of one key; 3 to 5 stand behind them; 6 to 8 wait for both.
+FILLED = """
+insert into inboxd.commands (type, ordering_key, status, line_at)
+values ('a.do', 'k', 'failed', now()), ('a.do', 'k', 'failed', now());
+insert into inboxd.commands (type, ordering_key, status)
+select 'a.do', 'k', 'waiting' from generate_series(1, 3);
+insert into inboxd.commands (type, status, needs)
+select 'a.late', 'waiting', 2 from generate_series(1, 3);
+insert into inboxd.dependencies (needs, waiting, condition)
+select first.command_id, late.command_id, 'succeeded'
+  from inboxd.commands first, inboxd.commands late
+ where first.status = 'failed' and late.type = 'a.late';
+"""
+BEHIND = "stand behind it in the line of its key, and go on after it"
+
+
+@asynccontextmanager
+async def _ada(database: Database, **queue: Any) -> AsyncIterator[httpx.AsyncClient]:
+    sections = {"queues": {"default": queue}}
+    async with (
+        visiting(database, users=[user("ada", "admin")], sections=sections) as site,
+        site.client() as client,
+    ):
+        await sign_in(client, "ada")
+        yield client
+
+
+async def test_a_row_that_waits_for_several_is_counted_once(database: Database) -> None:
+    await database.execute(FILLED)
+    async with _ada(database) as ada:
+        for ids in ("id=1", "id=1&id=2"):
+            told = (await ask(ada, f"/act/commands/dismiss?{ids}")).text
+            assert "Rows that wait for it: 3. Those" in told
+            assert f"{BEHIND}: 3." in told
+        own = (await ask(ada, "/act/commands/cancel?id=6&id=7&id=3")).text
+        assert "Rows that" not in own, "nothing waits for these, and the third holds no key"
+
+
+async def test_a_count_that_is_cut_says_at_least(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inboxd.operations.consequences.COUNTED_TO", 2)
+    await database.execute(FILLED)
+    async with _ada(database) as ada:
+        for action, waiting in (("dismiss", "wait for it"), ("replay", "when it succeeds")):
+            told = (await ask(ada, f"/act/commands/{action}?id=1")).text
+            assert f"{waiting}: at least 2." in told
+            assert f"{BEHIND}: at least 2." in told
+
+
+@pytest.mark.parametrize("queue", [{"on_failure": "skip"}, {"key_concurrency": 2}])
+async def test_behind_a_dead_letter_that_holds_nothing_nobody_stands(
+    database: Database, queue: dict[str, Any]
+) -> None:
+    await database.execute(FILLED)
+    async with _ada(database, **queue) as ada:
+        assert BEHIND not in (await ask(ada, "/act/commands/dismiss?id=1")).text
+    await database.execute("update inboxd.commands set status = 'pending' where id = 1")
+    async with _ada(database, **queue) as ada:
+        told = (await ask(ada, "/act/commands/cancel?id=1")).text
+        assert (BEHIND in told) == ("on_failure" in queue)
+
+
+async def test_names_that_are_left_out_are_counted(database: Database) -> None:
+    await database.execute(
+        "insert into inboxd.commands (type, unique_key, status)"
+        " select 'a.do', n::text, 'failed' from generate_series(1, 12) n;"
+        "insert into inboxd.commands (type, unique_key)"
+        " select 'a.do', n::text from generate_series(1, 12) n"
+    )
+    async with _ada(database) as ada:
+        ids = "&".join(f"id={each}" for each in range(1, 13))
+        told = (await ask(ada, f"/act/commands/replay?{ids}")).text
+    assert told.count("holds its unique key") == 10
+    assert "As little can 2 more of them." in told

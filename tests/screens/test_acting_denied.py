@@ -1,0 +1,182 @@
+"""What the screens' role in the database may not do is told first, with what would help.
+
+And an erasure that is cut off tells how far it came, and goes on.
+"""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+import pytest
+
+from inboxd.admin.screens.actions import ACTIONS
+from inboxd.admin.screens.host_spool import HostSpool
+from tests.screens.confirming import ReadForm, act, ask, confirm
+from tests.screens.reading import Read
+from tests.screens.test_acting import audit, fail
+from tests.screens.test_acting_kinds import SETTING
+from tests.screens.visiting import SAME, sign_in, user, visiting
+from tests.support import Database
+from tests.support.rows import send
+from tests.support.spooled import APART, HOST, host_spool
+
+pytestmark = pytest.mark.anyio
+
+# Each action that is not every operator's, with what is typed.
+RESERVED = {
+    "/act/emit": ("/act/emit", {"type": "a.happened", "payload": "{}"}),
+    "/act/send": ("/act/send", {"type": "a.do", "payload": "{}"}),
+    "/act/run": ("/act/run?schedule=nightly", {}),
+    "/act/schedules/add": (
+        "/act/schedules/add",
+        {"name": "weekly", "type": "a.do", "cron": "0 4 1 1 *"},
+    ),
+    "/act/schedules/change": ("/act/schedules/change?schedule=by-hand", {"priority": "1"}),
+    "/act/schedules/remove": ("/act/schedules/remove?schedule=by-hand", {}),
+    "/act/commands/replay-with": ("/act/commands/replay-with?id=1", {}),
+    "/act/spool/insert": (f"/act/spool/insert?host={HOST}&name={APART}", {}),
+    "/act/spool/drain": (f"/act/spool/drain?host={HOST}", {}),
+    "/act/erase": ("/act/erase?tenant=acme", {"unsettled": "1"}),
+}
+Become = Callable[[str], Awaitable[Database]]
+
+
+@pytest.fixture
+async def become(database: Database) -> AsyncIterator[Become]:
+    """The same database, as a login sees it that has one of the roles."""
+    made = []
+
+    async def as_role(role: str) -> Database:
+        name = f"{database.name}_{role}"
+        await database.execute(f"create role {name} login in role inboxd_{role}")
+        made.append(name)
+        parts = urlsplit(database.dsn)
+        host = parts.netloc.rpartition("@")[2]
+        return replace(database, dsn=urlunsplit(parts._replace(netloc=f"{name}@{host}")))
+
+    yield as_role
+    for name in made:
+        await database.execute(f"drop owned by {name}")
+        await database.execute(f"drop role {name}")
+
+
+@asynccontextmanager
+async def _ada(
+    database: Database, spool: HostSpool | None = None
+) -> AsyncIterator[httpx.AsyncClient]:
+    async with (
+        visiting(database, spool=spool, users=[user("ada", "admin")]) as site,
+        site.client() as client,
+    ):
+        await sign_in(client, "ada")
+        yield client
+
+
+async def _fill(database: Database) -> None:
+    await database.execute(SETTING)
+    await fail(database, "commands")
+
+
+def test_what_an_operators_role_does_not_do_is_known() -> None:
+    assert {each.path for each in ACTIONS if each.reserved} == set(RESERVED)
+
+
+@pytest.mark.direct("the pooler knows one role")
+async def test_an_operators_login_is_told_what_it_lacks_and_which_grant_mends_it(
+    database: Database, become: Become, tmp_path: Path
+) -> None:
+    await _fill(database)
+    role = await become("operator")
+    form = {"once": "0189c0de-0000-7000-8000-000000000000", "seen": ""}
+    async with _ada(role, host_spool(tmp_path / "spool")) as ada:
+        for path, typed in RESERVED.values():
+            told = ""
+            for answer in (await ada.post(path, data=form, headers=SAME), await ada.get(path)):
+                told = Read(answer.text).text
+                assert answer.status_code == 403, (path, told)
+                assert f"the database role {database.name}_operator lacks" in told, path
+                assert "nothing was changed" in told.lower(), path
+            if path.startswith("/act/erase"):
+                assert "run inboxd erase as the schema's owner" in told
+                continue
+            await database.execute(_grants(answer.text))
+            if path == "/act/commands/replay-with?id=1":
+                shown = ReadForm((await confirm(ada, await ask(ada, path))).text)
+                done = await ada.post(shown.action, data=shown.fields, headers=SAME)
+                assert done.status_code == 303, Read(done.text).text
+            else:
+                await act(ada, path, **typed)
+            if path.startswith("/act/spool"):
+                rights = "execute on function inboxd.receive, inboxd.erased"
+                await database.execute(f"revoke {rights} from {database.name}_operator")
+    assert [line[1] for line in await audit(database)] == [
+        *("emit to a.happened", "send to a.do", "run", "add to 0 4 1 1 * UTC"),
+        *("change to 0 3 * * * UTC", "remove", "replay to another payload"),
+        *("drain", "drain"),
+    ]
+
+
+@pytest.mark.direct("the pooler knows one role")
+async def test_a_workers_login_does_all_but_erase(
+    database: Database, become: Become, tmp_path: Path
+) -> None:
+    """Which it is told before it is asked whom."""
+    await _fill(database)
+    async with _ada(await become("worker"), host_spool(tmp_path / "spool")) as ada:
+        for path, typed in RESERVED.values():
+            if not path.startswith(("/act/erase", "/act/commands")):
+                await act(ada, path, **typed)
+        assert (await ada.get("/act/commands/replay-with?id=1")).status_code == 200
+        denied = await ada.get("/act/erase")
+        assert denied.status_code == 403
+        assert "lacks UPDATE on inboxd.events_history" in Read(denied.text).text
+    assert len(await audit(database)) == 8
+
+
+async def test_an_erasure_that_is_cut_off_says_so_and_goes_on(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await send(database, 2)
+    await database.execute("update inboxd.commands set tenant = 'acme'")
+    path = "/act/erase?tenant=acme"
+    async with _ada(database) as ada, database.connect() as other:
+        waits = await confirm(ada, await ask(ada, path))
+        assert (waits.status_code, "cancel them as well" in waits.text) == (409, True)
+        assert " --" not in Read(waits.text).text
+        asked = await ask(ada, path)
+        assert "what was erased stays erased" in asked.text
+        monkeypatch.setattr("inboxd.admin.screens.actions.erase._ERASE", 0.5)
+        async with other.transaction():
+            await other.execute("select from inboxd.commands where id = 2 for update")
+            cut = await confirm(ada, asked, unsettled="1")
+        assert cut.headers["location"] == path
+        again = await ask(ada, path)
+        assert "Cut off for taking too long" in again.html
+        monkeypatch.undo()
+        assert (await act(ada, path, unsettled="1")).startswith("Erased: 2 rows.")
+        rows = "select count(*) from inboxd.commands_history where tenant is null"
+        assert await database.fetchval(rows) == 2
+    assert await database.fetchval("select sum(count) from inboxd.audit") == 2
+
+
+async def test_history_that_is_too_long_to_look_through_is_for_the_command_line(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inboxd.admin.screens.actions.erase._LOOK", 0.0)
+    async with _ada(database) as ada:
+        refused = await ada.get("/act/erase?tenant=acme")
+        told = Read(refused.text).text
+        assert (refused.status_code, "inboxd erase , on a terminal" in told) == (409, True), told
+        assert " --" not in told
+
+
+def _grants(page: str) -> str:
+    """The statements that a page tells."""
+    found = re.search(r"<code>(GRANT .*?)</code>", page, re.DOTALL)
+    assert found is not None, Read(page).text
+    return unescape(found[1])

@@ -1,0 +1,157 @@
+"""Every moment, number and slice of each chart leads to the rows that it counts."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import Database
+
+pytestmark = pytest.mark.anyio
+
+_NUMBER = re.compile(r'<a href="(/(?:events|commands)\?[^"]*)">([\d,]+)(?: \w+)?</a>')
+_MOMENT = re.compile(r'<a href="([^"]*)" tabindex="-1"><rect class="point"')
+_SLICE = re.compile(
+    r'<a href="([^"]*)" tabindex="-1"><path class="slice[^<]*<title>[^<]*: ([\d,]+)'
+)
+# Minutes ago, and what happened then; each row was created two hours before all of it.
+_WHEN = {"succeeded": 10, "dead": 20, "retried": 30, "tried": 40}
+
+
+def _statement(table: str) -> str:
+    lane, mode = ("topic, mode", "'default', 'single'")
+    if table == "commands":
+        lane, mode = "queue", "'email'"
+    return (
+        f"insert into inboxd.{table} ({table[:-1]}_id, {lane}, type, payload, status, attempts,"
+        " errors, created_at, updated_at) select gen_random_uuid(), " + mode + ", $1, '{}', $2, 1,"
+        " $3::text::jsonb, $4, $5 from generate_series(1, $6)"
+    )
+
+
+_SETTLE = """
+with gone as (delete from inboxd.{table} where type = $1 and status = 'pending' returning *)
+insert into inboxd.{table}_history ({table1}_id, id, {lane}, type, schema_version, payload, status,
+    attempts, crashes, run_at, errors, created_at, updated_at, finished_at{more})
+select {table1}_id, id, {lane}, type, 1, payload, 'succeeded', 1, 0, run_at, errors, created_at, $2,
+    $2{values} from gone
+"""
+
+
+async def _settle(database: Database, table: str, type_: str, at: datetime) -> None:
+    events = table == "events"
+    await database.execute(
+        _SETTLE.format(
+            table=table,
+            table1=table[:-1],
+            lane="topic, mode" if events else "queue",
+            more=", occurred_at"
+            if events
+            else ", priority, fence, cancel_requested, origin_kind, awaited",
+            values=", created_at" if events else ", 0, 0, false, 'api', false",
+        ),
+        *(type_, at),
+    )
+
+
+async def _happen(database: Database, table: str, now: datetime, many: int) -> None:
+    """Some succeed, some die, some are tried again and wait, or have succeeded by now."""
+    kind, lane = table[:-1], "default" if table == "events" else "email"
+    minute = timedelta(minutes=1)
+    at = {what: now - ago * minute for what, ago in _WHEN.items()}
+    created = now - timedelta(hours=2)
+    write = _statement(table)
+
+    def error(when: datetime) -> str:
+        return f'[{{"attempt": 1, "error": "no answer", "at": "{when}"}}]'
+
+    await database.execute(write, "done", "pending", None, created, created, many)
+    await _settle(database, table, "done", at["succeeded"])
+    await database.execute(write, "dead", "failed", error(at["dead"]), created, at["dead"], 2)
+    retried = (error(at["retried"]), created, at["retried"])
+    await database.execute(write, "retried", "pending", *retried, 1)
+    await database.execute(write, "tried", "pending", error(at["tried"]), created, created, 3)
+    await _settle(database, table, "tried", at["succeeded"])
+    counted = [
+        *(("done", "succeeded", at["succeeded"], many), ("tried", "succeeded", at["succeeded"], 3)),
+        *(("dead", "failed", at["dead"], 2), ("retried", "retried", at["retried"], 1)),
+        ("tried", "retried", at["tried"], 3),
+    ]
+    for type_, outcome, when, count in counted:
+        await database.execute(
+            "insert into inboxd.stats_written (minute, kind, lane, type, outcome, after, count)"
+            " values (date_trunc('minute', $1::timestamptz), $2, $3, $4, $5, '', $6)",
+            *(when, kind, lane, type_, outcome, count),
+        )
+
+
+@pytest.fixture
+async def filled(database: Database) -> None:
+    """What happened lately, in events and in commands."""
+    for table in ("events", "commands"):
+        await database.execute(f"alter table inboxd.{table} disable trigger user")
+        await _happen(database, table, datetime.now(UTC), 5 if table == "events" else 7)
+    await database.execute("update inboxd.events set bucket = 0")
+
+
+def _links(page: str) -> Iterator[tuple[str, int]]:
+    """Of numbers and slices: where they lead, and how many rows they tell of."""
+    for part in re.findall(r'<details class="numbers">.*?</details>', page, re.DOTALL):
+        yield from ((unescape(href), int(n.replace(",", ""))) for href, n in _NUMBER.findall(part))
+    yield from ((unescape(href), int(n.replace(",", ""))) for href, n in _SLICE.findall(page))
+
+
+async def _rows(screens: httpx.AsyncClient, link: str) -> list[Any]:
+    path, _, query = link.partition("?")
+    answer = await screens.get(f"{path}.json?{query}&limit=100")
+    assert answer.status_code == 200, (link, answer.text)
+    rows: list[Any] = answer.json()[path.strip("/")]
+    return rows
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "/events", "/commands", "/events?span=day", "/commands?type=done"),
+        *("/queues/email", "/queues/email?span=day", "/topics/default", "/topics/default?span=day"),
+    ],
+)
+async def test_what_is_counted_is_found(screens: httpx.AsyncClient, path: str) -> None:
+    page = (await screens.get(path)).text
+    found = Counter[str]()
+    for link, number in _links(page):
+        found[link] += number  # failed and retried are one list: attempts that failed
+    # The hour that is not over is not drawn.
+    assert len(found) >= (0 if "day" in path else 1 if "type" in path else 3)
+    for link, number in found.items():
+        assert len(await _rows(screens, link)) == number, link
+
+
+@pytest.mark.usefixtures("filled")
+async def test_a_moment_leads_to_all_that_was_done_then(screens: httpx.AsyncClient) -> None:
+    page = (await screens.get("/commands")).text
+    led = [len(await _rows(screens, unescape(link))) for link in _MOMENT.findall(page)]
+    assert sorted(n for n in led if n) == [1, 2, 3, 10]
+    assert len(led) == 59
+
+
+@pytest.mark.usefixtures("filled")
+async def test_a_moment_of_a_backlog_leads_to_what_waited(screens: httpx.AsyncClient) -> None:
+    """Ten that succeeded ten minutes ago, one that waits still; two died twenty minutes ago."""
+    page = (await screens.get("/queues/email")).text
+    moments = [unescape(each) for each in _MOMENT.findall(page) if "by=waiting" in each]
+    led = [len(await _rows(screens, link)) for link in (moments[0], moments[-1])]
+    assert led == [13, 1]
+
+
+@pytest.mark.usefixtures("filled")
+async def test_what_is_not_a_time_of_rows_is_refused(screens: httpx.AsyncClient) -> None:
+    answer = await screens.get("/events.json?by=yesterday")
+    assert answer.status_code == 400
+    assert "by is one of created, ended, failed, done, waiting" in answer.json()["detail"]

@@ -1,0 +1,168 @@
+"""A page that is kept open, without a browser: what a poll costs, and what it is answered."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import cast
+
+import anyio
+import httpx
+import pytest
+
+from inboxd.admin.screens import readings, snapshot
+from inboxd.admin.screens.access import Everybody
+from inboxd.admin.screens.application import Screens
+from inboxd.admin.screens.pages import SCREENS
+from inboxd.embedded import Server
+from inboxd.settings import Settings
+from inboxd.store.session import Looks, Session, open_looks
+from tests.support import Database
+from tests.support.rows import send, settings_of
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+PAGES = ("/", "/events", "/commands")
+
+
+class CountedLooks:
+    """Sessions of the screens, and how many have been asked for: without one, no statement is."""
+
+    def __init__(self, looks: Looks) -> None:
+        self.count = 0
+        self._looks = looks
+
+    @asynccontextmanager
+    async def look(self, within: float) -> AsyncIterator[Session]:
+        """One more."""
+        self.count += 1
+        async with self._looks.look(within) as session:
+            yield session
+
+
+@asynccontextmanager
+async def visiting(database: Database) -> AsyncIterator[tuple[httpx.AsyncClient, CountedLooks]]:
+    """A client, and the sessions that its pages are read on."""
+    settings = Settings(database=settings_of(database))
+    async with open_looks(settings.database, "screens", 3, timedelta(seconds=2)) as looks:
+        counted = CountedLooks(looks)
+        screens = Screens(settings, cast("Looks", counted), Everybody(), SCREENS)
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(screens.application()), base_url="http://screens"
+        ) as client:
+            yield client, counted
+
+
+@pytest.fixture
+async def visit(database: Database) -> AsyncIterator[tuple[httpx.AsyncClient, CountedLooks]]:
+    async with visiting(database) as visit:
+        yield visit
+
+
+Visit = tuple[httpx.AsyncClient, CountedLooks]
+
+
+async def _open(client: httpx.AsyncClient, path: str) -> dict[str, str]:
+    """What a browser says that has this page open."""
+    return {"x-revision": (await client.get(path)).headers["x-revision"]}
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing counts as new that was read before."""
+    monkeypatch.setattr(snapshot, "_FRESH", 0.0)
+    monkeypatch.setattr(readings, "_FRESH", 0.0)
+
+
+async def test_polls_of_what_has_not_changed_cost_nothing_but_the_overview(visit: Visit) -> None:
+    client, looks = visit
+    known = {path: await _open(client, path) for path in PAGES}
+    before = looks.count
+    for path in PAGES * 5:
+        answer = await client.get(path, headers=known[path])
+        assert (answer.status_code, answer.content) == (204, b"")
+    # At most the shared overview, and none of the pages.
+    assert looks.count - before <= 1
+
+
+async def test_fifty_who_look_cost_no_more_than_one(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, looks = visit
+    known = {path: await _open(client, path) for path in PAGES}
+    monkeypatch.setattr(readings, "_SURE", 0.0)
+    monkeypatch.setattr(readings, "_FRESH", 0.0)
+
+    async def poll(path: str) -> None:
+        await client.get(path, headers=known[path])
+
+    before = looks.count
+    for path in PAGES:  # none is good any more: each is read once more, and then good for all
+        await poll(path)
+    for good_for in ("_SURE", "_FRESH"):  # longer than a busy machine takes for all of them
+        monkeypatch.setattr(readings, good_for, 3600.0)
+    monkeypatch.setattr(snapshot, "_FRESH", 3600.0)
+    async with anyio.create_task_group() as tasks:
+        for path in PAGES * 50:
+            tasks.start_soon(poll, path)
+    assert looks.count - before <= 1 + len(PAGES)
+
+
+async def test_what_has_changed_is_sent_without_its_frame(
+    visit: Visit, hasty: None, database: Database
+) -> None:
+    client, _ = visit
+    known = await _open(client, "/commands")
+    await send(database, 3)
+    answer = await client.get("/commands", headers=known)
+    assert answer.status_code == 200
+    assert answer.text.startswith("<title>")
+    assert '<nav class="pages"' not in answer.text
+    assert answer.headers["x-revision"] != known["x-revision"]
+    again = {"x-revision": answer.headers["x-revision"]}
+    assert (await client.get("/commands", headers=again)).status_code == 204
+
+
+async def test_who_opens_a_page_gets_it_read_anew(visit: Visit, database: Database) -> None:
+    client, _ = visit
+    before = await client.get("/commands")
+    await send(database, 1, "test.brand_new")
+    assert "Test brand new" not in before.text
+    assert "Test brand new" in (await client.get("/commands")).text
+
+
+async def test_a_page_with_contents_is_read_for_one_visitor_once(
+    visit: Visit, hasty: None, database: Database
+) -> None:
+    client, looks = visit
+    (id_,) = await send(database, 1, note="only once")
+    whole = await client.get(f"/commands/{id_}?payload=1")
+    assert "only once" in whole.text
+    assert "data-revision" not in whole.text
+    before = looks.count
+    answer = await client.get(f"/commands/{id_}?payload=1", headers={"x-revision": "any"})
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert looks.count - before <= 1
+
+
+async def test_what_was_shown_stays_while_the_database_is_away(
+    restartable_server: Server, restartable_database: Database, hasty: None
+) -> None:
+    async with visiting(restartable_database) as (client, _):
+        known = await _open(client, "/")
+        await _open(client, "/commands")
+        with restartable_server.outage():
+            answer = await client.get("/", headers=known)
+            assert answer.status_code == 200
+            assert "The database cannot be read now" in answer.text
+            assert "<h1>Overview</h1>" in answer.text
+            for path in ("/", "/commands"):
+                assert "The database cannot be read now" in (await client.get(path)).text
+            never_opened = await client.get("/events")
+            assert never_opened.status_code == 503
+            assert "<main" in never_opened.text
+
+        async def back() -> bool:
+            return "cannot be read" not in (await client.get("/")).text
+
+        await eventually(back)

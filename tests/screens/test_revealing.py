@@ -1,0 +1,93 @@
+"""Contents that are looked at are in the audit, where that is wanted, before they are shown."""
+
+import pytest
+
+from tests.screens.visiting import ADA, TOKENS, Visited, sign_in, user, visiting
+from tests.support import Database
+from tests.support.rows import emit, send
+
+pytestmark = pytest.mark.anyio
+
+_LINES = "select actor, action, target, count from inboxd.audit order by id"
+
+
+async def _lines(database: Database) -> list[tuple[object, ...]]:
+    return [tuple(each) for each in await database.fetch(_LINES)]
+
+
+async def test_each_look_at_contents_is_a_line(database: Database) -> None:
+    [command] = await send(database, 1)
+    [event] = await emit(database, 1)
+    uuid = await database.fetchval("select event_id from inboxd.events")
+    users = [user("ada", "reader"), user("eve")]
+    async with visiting(database, audit_payloads=True, users=users, tokens=TOKENS) as site:
+        async with site.client() as client:
+            await sign_in(client, "ada")
+            assert (await client.get(f"/commands/{command}")).status_code == 200
+            assert (await client.get(f"/commands/{command}?payload=1")).status_code == 200
+            assert (await client.get(f"/events/{event}.json?payload=1")).status_code == 200
+            assert (await client.get(f"/events/{uuid}?payload=1")).status_code == 307
+            assert (await client.get("/events/99?payload=1")).status_code == 404
+        async with site.client() as client:
+            await sign_in(client, "eve")
+            assert (await client.get(f"/commands/{command}?payload=1")).status_code == 403
+        async with site.client(authorization=f"Bearer {ADA}") as client:
+            assert (await client.get(f"/api/events/{uuid}?payload=true")).status_code == 200
+            assert (await client.get(f"/api/events/{uuid}?payload=false")).status_code == 200
+    assert await _lines(database) == [
+        ("user ada", "view", f"commands {command}", 1),
+        ("user ada", "view", f"events {event}", 1),
+        ("token ada", "view", f"events {event}", 1),
+    ]
+
+
+async def test_a_filter_that_is_left_empty_asks_for_no_contents(database: Database) -> None:
+    """As a browser sends the form of a list."""
+    [event] = await emit(database, 1, note="not to be seen")
+    users = [user("eve"), user("ada", "reader")]
+    async with visiting(database, audit_payloads=True, users=users) as site:
+        async with site.client() as client:
+            await sign_in(client, "ada")
+            for path in (f"/events/{event}", f"/events/{event}.json"):
+                shown = await client.get(f"{path}?payload=&raw=")
+                assert (shown.status_code, "not to be seen" in shown.text) == (200, False)
+        await _look_as_a_viewer(site)
+    assert await _lines(database) == []
+
+
+async def _look_as_a_viewer(site: Visited) -> None:
+    async with site.client() as client:
+        await sign_in(client, "eve")
+        listed = await client.get("/events?type=&payload=&status=pending")
+        assert listed.status_code == 200
+        assert "data-revision" in listed.text  # it is kept up to date, as any list
+        for asked in ("payload=%7B%7D", "payload=&payload=1", "headers=0"):
+            assert (await client.get(f"/events?{asked}")).status_code == 403
+
+
+async def test_it_is_not_wanted_by_default(database: Database) -> None:
+    [command] = await send(database, 1)
+    async with visiting(database, local_role="reader") as site, site.client() as client:
+        assert (await client.get(f"/commands/{command}?payload=1")).status_code == 200
+    assert await _lines(database) == []
+
+
+async def test_where_no_line_can_be_written_nothing_is_shown(database: Database) -> None:
+    [command] = await send(database, 1, canary="a-canary")
+    [event] = await emit(database, 1, canary="a-canary")
+    admin = {"audit_payloads": True, "tokens": TOKENS}
+    async with visiting(database, **admin) as site:
+        async with database.connect() as connection:
+            await connection.execute("alter table inboxd.audit rename to audit_that_is_away")
+        async with site.client(authorization=f"Bearer {ADA}") as client:
+            for path in (
+                f"/commands/{command}?payload=1",
+                f"/events/{event}.json?payload=1",
+                f"/api/events/{event}?payload=1",
+            ):
+                refused = await client.get(path)
+                assert refused.status_code == 503, path
+                assert "as audit_payloads in [admin] wants" in refused.text
+                assert "a-canary" not in refused.text
+        async with database.connect() as connection:
+            await connection.execute("alter table inboxd.audit_that_is_away rename to audit")

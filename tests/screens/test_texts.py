@@ -1,0 +1,71 @@
+"""What the screens say: in every language that they have, with the same words left open."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+from inboxd.admin.screens.navigation import GROUPS
+from inboxd.admin.screens.rendering import LANGUAGES
+from inboxd.model.waiting import BRIEF, BRIEF_OF, TEXTS
+
+SCREENS = Path(__file__).parents[2] / "inboxd/admin/screens"
+OTHERS = [language for language in LANGUAGES if language != "en"]
+_SAID = re.compile(r"""say\(\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')\s*[,)]""")
+_CURVE = re.compile(r'\bCurve\("([^"]+)"')
+
+
+def said() -> Iterator[str]:
+    """The texts that are written down in one piece."""
+    for file in sorted([*SCREENS.glob("templates/*.html"), *SCREENS.glob("**/*.py")]):
+        source = file.read_text("utf-8")
+        yield from (found[1] or found[2] for found in _SAID.finditer(source))
+        yield from (found[1] for found in _CURVE.finditer(source))
+    for file in sorted(SCREENS.glob("actions/*.py")):
+        yield from told(file)
+    yield from (
+        *TEXTS.values(),
+        *BRIEF.values(),
+        *BRIEF_OF.values(),
+    )  # of causes for which a row does not run
+    for title, group in GROUPS:
+        yield from (each for each in (title, *(link.title for link in group)) if each)
+
+
+def told(file: Path) -> Iterator[str]:
+    """The sentences of a module of actions, in however many pieces they are written."""
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "tell"
+        ):
+            assert isinstance(node.args[0], ast.Constant), f"{file.name}:{node.lineno}"
+            yield str(node.args[0].value)
+
+
+def words(text: str) -> set[str]:
+    """What is left open in a text."""
+    return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+
+
+@pytest.fixture(params=OTHERS)
+def catalogue(request: pytest.FixtureRequest) -> dict[str, str]:
+    texts: dict[str, str] = tomllib.loads(
+        (SCREENS / f"texts/{request.param}.toml").read_text("utf-8")
+    )
+    return texts
+
+
+def test_each_text_is_in_each_language(catalogue: dict[str, str]) -> None:
+    found = set(said())
+    assert len(found) > 100
+    assert found - catalogue.keys() == set()
+
+
+def test_a_translation_leaves_the_same_words_open(catalogue: dict[str, str]) -> None:
+    assert {text: told for text, told in catalogue.items() if words(text) != words(told)} == {}

@@ -1,0 +1,114 @@
+"""Readings of pages that many open at once: shared, and never older than the question."""
+
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from inboxd.admin.screens.readings import Readings
+from inboxd.admin.screens.screen import ScreenPage
+from inboxd.admin.screens.snapshot import Seen
+from inboxd.errors import DatabaseError
+
+pytestmark = pytest.mark.anyio
+
+SEEN = Seen({}, "1", 0.0)
+
+
+@dataclass
+class _Reader:
+    """Reads pages that say which reading they are of; each waits until it may end."""
+
+    readings: Readings = field(default_factory=Readings)
+    begun: int = 0
+    may_end: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(0))
+    answers: list[object] = field(default_factory=list)
+
+    async def open(self) -> None:
+        """Open the page, and note which reading was shown."""
+        found = await self.readings.opened("page", SEEN, self._read)
+        assert isinstance(found.page, ScreenPage)
+        self.answers.append(found.page.document["reading"])
+
+    async def _read(self) -> ScreenPage:
+        self.begun += 1
+        number = self.begun
+        await self.may_end.acquire()
+        return ScreenPage("page.html", {"reading": number})
+
+    async def begins(self, number: int) -> None:
+        """Wait until so many have begun."""
+        with anyio.fail_after(10):
+            while self.begun < number:
+                await anyio.lowlevel.checkpoint()
+
+
+async def test_who_opens_a_page_while_it_is_read_waits_for_the_next_reading_with_all_others() -> (
+    None
+):
+    reader = _Reader()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(reader.open)
+        await reader.begins(1)
+        for _ in range(50):
+            tasks.start_soon(reader.open)
+        await anyio.wait_all_tasks_blocked()
+        reader.may_end.release()
+        reader.may_end.release()
+    assert reader.answers == [1, *[2] * 50]
+
+
+async def test_who_opens_a_page_later_gets_it_read_anew() -> None:
+    reader = _Reader()
+    for _ in range(3):
+        reader.may_end.release()
+        await reader.open()
+    assert reader.answers == [1, 2, 3]
+
+
+async def test_a_reading_that_was_given_up_is_nobodys_answer() -> None:
+    reader = _Reader()
+    reader.may_end.release()
+    await reader.open()
+    gone = anyio.CancelScope()
+
+    async def leave() -> None:
+        with gone:
+            await reader.open()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(leave)
+        await reader.begins(2)
+        tasks.start_soon(reader.open)
+        await anyio.wait_all_tasks_blocked()
+        gone.cancel()
+        reader.may_end.release()
+    assert reader.answers == [1, 3]
+
+
+async def test_a_reading_that_failed_is_nobodys_answer() -> None:
+    reader, failing = _Reader(), DatabaseError("away")
+
+    async def fail() -> ScreenPage:
+        raise failing
+
+    with pytest.raises(DatabaseError):
+        await reader.readings.opened("page", SEEN, fail)
+    reader.may_end.release()
+    await reader.open()
+    assert reader.answers == [1]
+
+
+async def test_a_page_that_is_slow_is_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for others longer than a moment; an older reading never follows a newer one."""
+    monkeypatch.setattr("inboxd.admin.screens.readings._PATIENCE", 0.01)
+    reader = _Reader()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(reader.open)
+        await reader.begins(1)
+        tasks.start_soon(reader.open)
+        await reader.begins(2)
+        reader.may_end.release()
+        reader.may_end.release()
+    assert sorted(map(str, reader.answers)) == ["1", "2"]
