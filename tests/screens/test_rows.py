@@ -141,6 +141,8 @@ async def test_every_filter_of_commands(screens: httpx.AsyncClient, database: Da
         "status=none",
         "since=yesterday",
         "limit=101",
+        "limit=0",
+        "limit=000100000000",
         "limit=x",
         "below=-1",
         "payload=x",

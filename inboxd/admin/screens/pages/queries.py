@@ -12,6 +12,8 @@ from inboxd.errors import UsageError
 from inboxd.model.row_id import read_row_id
 
 PAGE_SIZES: Final = (20, 50, 100)
+_LIMIT: Final = f"limit is a number of rows, at most {PAGE_SIZES[-1]}"
+_DIGITS: Final = 6
 _LONGEST: Final = 2_000
 
 
@@ -45,9 +47,12 @@ def page_size(query: QueryParams) -> int:
     text = query.get("limit", "")
     if not text:
         return PAGE_SIZES[0]
-    if not text.isascii() or not text.isdigit() or not 0 < int(text[:6]) <= PAGE_SIZES[-1]:
-        raise UsageError(f"limit is a number of rows, at most {PAGE_SIZES[-1]}")
-    return int(text)
+    # Longer texts are too large, or hide a large number behind zeros.
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        raise UsageError(_LIMIT)
+    if not 0 < (limit := int(text)) <= PAGE_SIZES[-1]:
+        raise UsageError(_LIMIT)
+    return limit
 
 
 def one_of(query: QueryParams, name: str, choices: Sequence[str]) -> str:
