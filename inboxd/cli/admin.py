@@ -39,7 +39,7 @@ def admin(context: typer.Context, config: Config = None) -> None:
 
 @app.command("hash", epilog=examples("inboxd admin hash", "inboxd admin hash < password.txt"))
 def hash_() -> None:
-    """Print the hash of a password, for password_hash in [[admin.users]].
+    """Print the hash of a password, for password_hash of a user in admin.users.
 
     The password is asked for twice and not shown; without a terminal it is the first line of
     standard input.
