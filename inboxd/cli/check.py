@@ -152,7 +152,7 @@ async def _look(
     if server["read_only"]:
         yield _fail("database", "read-only: a standby", "name the primary in database.dsn")
     missing = await listing.missing_privileges(session, whose=whose)
-    if missing and whose == "worker" and (told := await _instead(session, settings)):
+    if missing and whose == "worker" and (told := await _instead(session, settings, missing)):
         await migrations.check(session.connection, session.sql)
         yield CheckLine("schema", "ok", f"{settings.database.schema_name!r} fits this release")
         found = f"role {server['role']!r} has what {told[0]} needs, and not what a worker does"
@@ -178,12 +178,18 @@ async def _look(
                 yield _line(finding)
 
 
-async def _instead(session: "Session", settings: "Settings") -> tuple[str, str] | None:
+async def _instead(
+    session: "Session", settings: "Settings", missing: "Sequence[Row]"
+) -> tuple[str, str] | None:
     """What the login is good for that is no worker's: who needs no more, and who logs in so."""
     from inboxd.store import listing
 
     if _only_receives(settings) and await listing.may_receive(session):
         return "`inboxd receive`", "receivers"
+    # Who may enter a worker's row is to be one, and is told what it lacks, however little that is.
+    entering = ("INSERT", f"table {session.sql.schema}.workers")
+    if entering not in {(row["privilege"], row["object"]) for row in missing}:
+        return None
     for whose in ("operator", "viewer"):
         if not await listing.missing_privileges(session, whose=whose):
             return _A[whose], "people"

@@ -101,7 +101,6 @@ async def test_a_canary_takes_rows_that_are_free_and_the_others_follow(database:
     await step(database, 1)
     row = await _action(database)
     assert (row["status"], row["done"], len(row["canary_ids"])) == ("canary", 10, 10)
-    await database.execute("UPDATE inboxd.events SET status = 'succeeded' WHERE status = 'pending'")
 
 
 @pytest.mark.parametrize("verb", ["cancel", "reschedule"])

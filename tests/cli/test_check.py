@@ -62,6 +62,19 @@ def test_one_grant_is_enough_where_it_reaches_the_role(
     assert len(_grants(cli("check", "--json").json)) > 20
 
 
+def test_a_workers_login_that_lacks_one_thing_is_told_that_and_is_nobody_elses(
+    cli: Cli, role: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has all that an operator needs; a worker that logs in so would not start."""
+    sql(f"GRANT inboxd_worker TO {urlsplit(role).username}")
+    sql("REVOKE EXECUTE ON FUNCTION inboxd.settle_command FROM inboxd_worker")
+    monkeypatch.setenv("INBOXD_DATABASE__DSN", role)
+    result = cli("check", "--json")
+    assert result.code == 1
+    (grant,) = _grants(result.json)
+    assert grant.startswith("GRANT EXECUTE ON FUNCTION inboxd.settle_command TO ")
+
+
 def test_what_is_as_by_default_is_not_listed(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
