@@ -66,6 +66,8 @@ _log = get_logger(__name__)
 _LONGEST_TURN = 5.0
 # Seconds for folding, at the end, what has been settled last.
 _LAST_FOLDS = 2.0
+# Seconds for noting, at the end, what endpoints took last.
+_LAST_NOTES = 2.0
 _TABLES: tuple[HotTable, ...] = ("events", "commands")
 
 
@@ -337,8 +339,15 @@ class Incarnation:
                 for processor in self.processors:
                     processor.stop()
         await command_work.drain(max(0.0, scope.deadline - anyio.current_time()))
-        with anyio.move_on_after(_LAST_FOLDS):  # what is left is for others, or for the next start
+        await self._finish(parts, delivers=delivers)
+
+    async def _finish(self, parts: Parts, *, delivers: bool) -> None:
+        """Write what this worker settled last; what is left is for others, or the next start."""
+        with anyio.move_on_after(_LAST_FOLDS):
             await parts.folder.finish()
+        if delivers:
+            with anyio.move_on_after(_LAST_NOTES):
+                await parts.endpoints.finish(parts.pool, self._sql)
 
     def _flags(self, pool: Pool) -> Mapping[HotTable, WakeUp]:
         mode = self.settings.wakeups.mode

@@ -89,15 +89,31 @@ class Endpoints:
                     endpoint.wrote(news, time.monotonic())
                     self._tell(endpoint, news)
             taken_over = self.book.reading()
+            # Before it, so that what another worker wrote is rather too early here than too late:
+            # a success that came after a failure must not count as one before it.
+            self._read_at = time.monotonic()
             async with transaction(pool, connection):
                 rows = await store.read(connection, sql)
-        self._read_at = time.monotonic()
         self.book.take_over(rows, self._read_at)
         for name in rows:  # from 0 on: a counter that is born at 1 has never grown
             for by in ("failures", "gone"):
                 self._metrics.endpoints_disabled.labels(name, by)
         self._lay()
         taken_over()
+
+    async def finish(self, pool: Pool, sql: Statements) -> None:
+        """Note the successes of this worker's last minute: nobody else knows of them."""
+        unnoted = [each for each in self.book.endpoints if not each.is_noted]
+        if not unnoted:
+            return
+        try:
+            async with lend(pool) as connection:
+                for each in unnoted:
+                    known = (each.written.name, *each.success(time.monotonic()))
+                    async with transaction(pool, connection):
+                        await store.note_success(connection, sql, *known, last=True)
+        except Exception as error:  # noqa: BLE001 - the worker ends all the same
+            _log.warning("endpoints cannot be written", reason=explain(error).error)
 
     def _lay(self) -> None:
         """Lay what the endpoints say over their queues, if that has changed."""
@@ -144,17 +160,23 @@ async def _write(session: Session, endpoint: ServedEndpoint, news: News) -> bool
     """Write one transition; False: somebody was quicker, and what is read next says who."""
     connection, sql = session.connection, session.sql
     row, status, reason = endpoint.written, endpoint.status, endpoint.reason
+    known, now = (row.name, row.version), time.monotonic()
     if news == "failing":
-        return await store.fail(connection, sql, row.name, row.version, status, reason) is not None
+        ago = endpoint.failed_for(now)
+        return await store.fail(connection, sql, *known, (status, reason), ago) is not None
+    succeeded = endpoint.last_success
     if news == "recovered":
-        found = await store.recover(connection, sql, row.name, row.version, status or 0)
-        return found is not None
+        if await store.recover(connection, sql, *known, *endpoint.recovered_by(now)) is None:
+            return False
+        endpoint.noted(succeeded)
+        return True
     if news == "succeeded":
-        await store.note_success(connection, sql, row.name, status or 0)
+        success = endpoint.success(now)
+        if await store.note_success(connection, sql, row.name, *success, last=False):
+            endpoint.noted(succeeded)
         return True
     # Not what it answered, which may quote what it was sent.
     why = "no answer came" if status is None else f"it answered {status}"
-    known = row.name, row.version
     if await store.give_up(connection, sql, *known, news, why, (status, reason)) is None:
         return False
     await audit.record(session, ACTOR, "disable", f"endpoint {row.name}", why, 1)

@@ -51,6 +51,7 @@ class Purger:
         await self._remove("samples", history.samples)
         await self._remove("sampled_lanes", history.samples)
         await self._go_on("samples", self._thin_samples)
+        await self._go_on("sent_webhooks", self._sent_webhooks)
         await self._remove("audit", history.audit)
         await self._remove("actions", history.audit)
         if history.events is not None and history.commands is not None:
@@ -69,6 +70,11 @@ class Purger:
             return removed, removed == _PAGE
 
         await self._go_on(table, page)
+
+    async def _sent_webhooks(self) -> tuple[int, bool]:
+        async with borrow(self._context.pool) as connection:
+            looked, removed = await purging.sent_webhooks(connection, self._context.sql, _PAGE)
+        return removed, looked == _PAGE
 
     async def _thin_samples(self) -> tuple[int, bool]:
         """Page by page, from where the last run ended."""

@@ -35,7 +35,8 @@ class WrittenEndpoint:
     """What the table says of one.
 
     secrets: those that sign now, the newest first. failing: the seconds for which it has been
-    failing; disable_after: after so many it is to be disabled. rate: such as "10/s".
+    failing; disable_after: after so many it is to be disabled. succeeded: the seconds since the
+    last success that is written down. rate: such as "10/s".
     """
 
     name: str
@@ -46,6 +47,7 @@ class WrittenEndpoint:
     concurrency: int | None
     enabled: bool
     failing: float | None
+    succeeded: float | None
     disable_after: float
     version: int
 

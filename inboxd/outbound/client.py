@@ -62,7 +62,7 @@ class TargetAnswer:
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
-    """By lower-case names; one that is repeated is joined by ", "."""
+    """By lower-case names, as text that can be stored; one that is repeated is joined by ", "."""
     body: bytes = field(repr=False)
     cut: bool
     """Whether there was more of the body."""
@@ -236,9 +236,14 @@ async def _read(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, boo
 def _joined(response: aiohttp.ClientResponse) -> Mapping[str, str]:
     headers: dict[str, str] = {}
     for name, value in response.headers.items():
-        lower = name.lower()
-        headers[lower] = f"{headers[lower]}, {value}" if lower in headers else value
+        lower, text = name.lower(), _text(value)
+        headers[lower] = f"{headers[lower]}, {text}" if lower in headers else text
     return headers
+
+
+def _text(value: str) -> str:
+    """A header's value; bytes that are no UTF-8 are halves of surrogate pairs in it."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _timed_out(host: str | None, request: TargetRequest, error: TimeoutError, began: float) -> str:

@@ -17,16 +17,23 @@ from inboxd.signatures.matching import MOST_SIGNATURES, HmacKeys, accepted, chec
 from inboxd.signatures.material import as_base64, as_hex, as_text, checked, valid
 from inboxd.signatures.options import choice, known, name_of_header, text
 
+
+def _padded(given: bytes) -> bytes:
+    bare = given.rstrip(b"=")
+    return bare + b"=" * (-len(bare) % 4)
+
+
+# As others compute it, who compare the text: base64 has its padding (RFC 4648, section 3.2).
 _WRITTEN: dict[str, Callable[[bytes], bytes]] = {
     "hex": lambda digest: digest.hex().encode("ascii"),
-    "base64": lambda digest: base64.b64encode(digest).rstrip(b"="),
-    "base64url": lambda digest: base64.urlsafe_b64encode(digest).rstrip(b"="),
+    "base64": base64.b64encode,
+    "base64url": base64.urlsafe_b64encode,
 }
 # As it came: digits of either case, padded or not, are the same signature.
 _READ: dict[str, Callable[[bytes], bytes]] = {
     "hex": bytes.lower,
-    "base64": lambda given: given.rstrip(b"="),
-    "base64url": lambda given: given.rstrip(b"="),
+    "base64": _padded,
+    "base64url": _padded,
 }
 _SECRETS: dict[str, Callable[[Key], bytes]] = {
     "text": as_text,

@@ -21,6 +21,9 @@ from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 from inboxd.store.wakeups import HotTable
 
+# Between two successes that are noted.
+_APART = timedelta(minutes=1)
+
 
 class EndpointRow(TypedDict):
     """An endpoint as operators see it; secrets: how many sign now."""
@@ -75,26 +78,47 @@ async def read(connection: Connection, sql: Statements) -> dict[str, WrittenEndp
 
 
 async def fail(
-    connection: Connection, sql: Statements, name: str, version: int, status: int | None, error: str
+    connection: Connection,
+    sql: Statements,
+    name: str,
+    version: int,
+    failure: tuple[int | None, str],
+    ago: float,
 ) -> int | None:
-    """Write that one fails; since when stays. Its version; None: somebody changed it meanwhile."""
+    """Write that one fails; since when stays. Its version; None: see `fail_endpoint.sql`.
+
+    failure: the status of its last answer, and what went wrong. ago: seconds since the first one.
+    """
     found: int | None = await connection.fetchval(
-        sql["fail_endpoint"], name, version, status, error
+        sql["fail_endpoint"], name, version, *failure, ago
     )
     return found
 
 
 async def recover(
-    connection: Connection, sql: Statements, name: str, version: int, status: int
+    connection: Connection, sql: Statements, name: str, version: int, status: int | None, ago: float
 ) -> int | None:
-    """Write that one fails no more. Its version; None: somebody changed it meanwhile."""
-    found: int | None = await connection.fetchval(sql["recover_endpoint"], name, version, status)
+    """Write that one fails no more. Its version; None: somebody changed it meanwhile.
+
+    status: None if the success is noted already. ago: seconds since then.
+    """
+    found: int | None = await connection.fetchval(
+        sql["recover_endpoint"], name, version, status, ago
+    )
     return found
 
 
-async def note_success(connection: Connection, sql: Statements, name: str, status: int) -> None:
-    """Write that one took a delivery; written once a minute, and no news to workers."""
-    await connection.execute(sql["note_success"], name, status)
+async def note_success(
+    connection: Connection, sql: Statements, name: str, status: int, ago: float, *, last: bool
+) -> bool:
+    """Write that one took a delivery, so many seconds ago; no news to workers.
+
+    Once a minute, unless it is the last that this worker has to tell. False: the table has one of
+    the minute before, or a later one.
+    """
+    apart = timedelta(0) if last else _APART
+    found = await connection.fetchval(sql["note_success"], name, status, ago, apart)
+    return found is not None
 
 
 async def give_up(

@@ -68,9 +68,14 @@ async def settled(
 async def replay_in_place(
     session: Session, table: HotTable, ids: Sequence[int], actor: str, reason: str | None
 ) -> list[Row]:
-    """Let dead letters run again: events, commands with an ordering key; their old_id, new_id."""
-    name = "replay_events" if table == "events" else "replay_commands_in_place"
-    return await session.fetch(name, ids, actor, reason)
+    """Let dead letters run again: events, commands with an ordering key; their old_id, new_id.
+
+    Of all these commands the unique keys are held: `replay_as_new` may come behind it.
+    """
+    if table == "events":
+        return await session.fetch("replay_events", ids, actor, reason)
+    await session.fetchval("hold_unique_keys", ids)
+    return await session.fetch("replay_commands_in_place", ids, actor, reason)
 
 
 async def replay_as_new(

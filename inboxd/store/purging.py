@@ -1,4 +1,4 @@
-"""Old rows of the smaller tables: statistics, samples, audit, replays, batches.
+"""Old rows of the smaller tables: statistics, samples, audit, replays, batches, sent webhooks.
 
 Owns the statements that remove them. Promises that each touches a bounded number of rows, found by
 an index.
@@ -41,6 +41,15 @@ async def thin_samples(
     """
     row = await one_row(connection, sql["thin_samples"], age, after, rows)
     return row["last"], row["removed"]
+
+
+async def sent_webhooks(connection: Connection, sql: Statements, rows: int) -> tuple[int, int]:
+    """Look at `rows` deliveries with a chosen message id, and forget those that history tells of.
+
+    Returns how many were looked at, and how many were removed.
+    """
+    row = await one_row(connection, sql["purge_sent_webhooks"], rows)
+    return row["looked"], row["removed"]
 
 
 async def batches(

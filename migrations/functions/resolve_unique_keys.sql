@@ -1,10 +1,10 @@
 -- Before commands with unique keys are written: which of them are not to be, since another stays.
 --
--- Senders of a key come one after the other, until each has committed; the locks are taken in one order, so that two
--- pages with the same keys do not deadlock. Of several in one page that replace, the last one counts.
+-- Senders of a key come one after the other, until each has committed, and so does who replays a dead letter. Of several
+-- in one page that replace, the last one counts.
 -- called by: send_command_arrays, the daemon
 -- roles: worker
--- locks: the hashes of the keys; what cancel_unique locks
+-- locks: as hold_unique_keys; what cancel_unique locks
 CREATE OR REPLACE FUNCTION {schema}.resolve_unique_keys(types text[], keys text[], on_conflicts text[])
     RETURNS boolean[] LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -18,20 +18,13 @@ BEGIN
         RAISE EXCEPTION 'on_conflict is %', quote_literal(wrong.mode)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Say keep, replace or reject.';
     END IF;
-    PERFORM pg_advisory_xact_lock(hashtext('{schema}.unique'), hash)
-       FROM (SELECT DISTINCT hashtext(g.type || ' ' || g.key) AS hash
-               FROM unnest(types, keys) AS g(type, key) WHERE g.key IS NOT NULL ORDER BY 1) AS locks;
-    SELECT g.type, g.key, c.id, c.command_id INTO wrong
-      FROM unnest(types, keys, on_conflicts) AS g(type, key, mode)
-     CROSS JOIN LATERAL (
-         SELECT u.id, u.command_id FROM {schema}.commands u
-          WHERE u.type = g.type AND u.unique_key = g.key AND u.status <> 'failed' LIMIT 1) c
-     WHERE g.mode = 'reject' LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'a command % with the unique key % is unsettled: %', quote_ident(wrong.type),
-            quote_literal(wrong.key), wrong.command_id
-            USING ERRCODE = 'IB006', HINT = 'on_conflict = keep leaves it and writes nothing, replace cancels it.';
-    END IF;
+    PERFORM {schema}.hold_unique_keys(types, keys);
+    PERFORM {schema}.refuse_taken(g.type, g.key, c.command_id)
+       FROM unnest(types, keys, on_conflicts) AS g(type, key, mode)
+      CROSS JOIN LATERAL (
+          SELECT u.command_id FROM {schema}.commands u
+           WHERE u.type = g.type AND u.unique_key = g.key AND u.status <> 'failed' LIMIT 1) c
+      WHERE g.mode = 'reject';
     PERFORM {schema}.cancel_unique(g.type, g.key)
        FROM (SELECT DISTINCT type, key FROM unnest(types, keys, on_conflicts) AS g(type, key, mode)
               WHERE mode = 'replace' AND key IS NOT NULL) AS g;

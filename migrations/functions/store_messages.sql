@@ -6,6 +6,7 @@
 -- reads what is stored then.
 --
 -- An id that a sender gave, and an unsettled event has, makes no two messages one: what is new here has its other id.
+-- Where another transaction wrote that event meanwhile, the page is written again: it is seen then.
 --
 -- What is broken is a dead letter at once, whatever its topic: written as any other, so that its dedup key counts, and
 -- failed before anybody can see it. What was there already was written by an earlier statement, and may have been
@@ -26,6 +27,10 @@ CREATE OR REPLACE FUNCTION {schema}.store_messages(
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = on AS $$
 #variable_conflict use_column
+DECLARE
+    ids       uuid[];
+    swallowed boolean;
+    again     boolean := false;
 BEGIN
     IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
@@ -41,29 +46,37 @@ BEGIN
                 quote_literal(streams[n]), quote_literal(of_source) USING ERRCODE = 'IB001';
         END IF;
     END LOOP;
-    IF other_ids IS NOT NULL THEN
-        given_ids := ARRAY(
-            SELECT CASE WHEN u.other IS NOT NULL
-                         AND EXISTS (SELECT FROM {schema}.events e WHERE e.event_id BETWEEN u.given AND u.given)
-                        THEN u.other ELSE u.given END
-              FROM unnest(given_ids, other_ids) WITH ORDINALITY AS u(given, other, n) ORDER BY u.n);
-    END IF;
-    SELECT count(*) FILTER (WHERE NOT w.duplicate), count(*) FILTER (WHERE w.duplicate),
-           count(*) FILTER (WHERE w.conflict AND NOT w.duplicate)
-      INTO written, duplicates, contradictions
-      FROM {schema}.write_events(
-               types, payloads, topics, given_ids, schema_versions,
-               sources => array_fill(of_source, ARRAY[cardinality(types)]), tenants => tenants,
-               entity_types => entity_types, entity_ids => entity_ids, headers => headers,
-               correlation_ids => correlation_ids, causation_ids => causation_ids, traceparents => traceparents,
-               occurred_ats => occurred_ats, ordering_keys => ordering_keys, dedup_keys => dedup_keys) AS w;
+    LOOP
+        BEGIN
+            ids := CASE WHEN other_ids IS NULL THEN given_ids ELSE ARRAY(
+                SELECT CASE WHEN u.other IS NOT NULL
+                             AND EXISTS (SELECT FROM {schema}.events e WHERE e.event_id BETWEEN u.given AND u.given)
+                            THEN u.other ELSE u.given END
+                  FROM unnest(given_ids, other_ids) WITH ORDINALITY AS u(given, other, n) ORDER BY u.n) END;
+            SELECT count(*) FILTER (WHERE NOT w.duplicate), count(*) FILTER (WHERE w.duplicate),
+                   count(*) FILTER (WHERE w.conflict AND NOT w.duplicate),
+                   coalesce(bool_or(w.duplicate AND w.id IS NOT NULL AND w.event_id = ids[w.ordinal]
+                                    AND w.event_id <> other_ids[w.ordinal]), false)
+              INTO written, duplicates, contradictions, swallowed
+              FROM {schema}.write_events(
+                       types, payloads, topics, ids, schema_versions,
+                       sources => array_fill(of_source, ARRAY[cardinality(types)]), tenants => tenants,
+                       entity_types => entity_types, entity_ids => entity_ids, headers => headers,
+                       correlation_ids => correlation_ids, causation_ids => causation_ids, traceparents => traceparents,
+                       occurred_ats => occurred_ats, ordering_keys => ordering_keys, dedup_keys => dedup_keys) AS w;
+            EXIT WHEN again OR NOT swallowed;
+            RAISE EXCEPTION USING ERRCODE = 'IB009';
+        EXCEPTION
+            WHEN SQLSTATE 'IB009' THEN again := true;
+        END;
+    END LOOP;
     broken := 0;
     IF reasons IS NOT NULL THEN
         UPDATE {schema}.events e
            SET status = 'failed', fingerprint = 'broken:' || e.type, updated_at = clock_timestamp(),
                errors = jsonb_build_array(jsonb_build_object('at', clock_timestamp(), 'error', b.reason))
           FROM (SELECT u.id, min(u.reason) AS reason
-                  FROM unnest(given_ids, reasons) AS u(id, reason) WHERE u.reason IS NOT NULL GROUP BY u.id) AS b
+                  FROM unnest(ids, reasons) AS u(id, reason) WHERE u.reason IS NOT NULL GROUP BY u.id) AS b
          WHERE e.event_id BETWEEN b.id AND b.id AND e.created_at >= statement_timestamp()
            AND e.status IN ('pending', 'waiting');
         GET DIAGNOSTICS broken = ROW_COUNT;

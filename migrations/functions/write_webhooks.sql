@@ -3,13 +3,14 @@
 --
 -- One array a column, as long as the first; NULL for a column that no row fills. All deliveries of a webhook have its
 -- message id. Of a message id that its sender chose each endpoint gets one delivery for as long as history has it: the
--- command's id is made of both, and who sends the same one waits until the other has committed. The ids are locked in
--- their order, so that two pages with the same ones do not deadlock.
+-- command's id is made of both. A delivery moves to history meanwhile, so sent_webhooks decides, of which nothing moves;
+-- history is asked for what sent_webhooks has forgotten. Who sends the same one waits until the other has committed; the
+-- ids are written in their order, so that two pages with the same ones do not deadlock.
 --
 -- The page is joined with itself by hashing, in the daemon's sessions too, as in write_events.
 -- called by: send_webhook, send_webhook_arrays, the daemon
 -- roles: worker
--- locks: the hashes of the message ids that were chosen; the new rows
+-- locks: in sent_webhooks, the deliveries whose message id was chosen, for which it waits; the new rows
 CREATE OR REPLACE FUNCTION {schema}.write_webhooks(
     types text[], payloads jsonb[], message_ids text[] DEFAULT NULL, endpoints text[] DEFAULT NULL,
     ordering_keys text[] DEFAULT NULL, tenants text[] DEFAULT NULL, entity_types text[] DEFAULT NULL,
@@ -28,8 +29,6 @@ BEGIN
         cardinality(traceparents), cardinality(origin_kinds), cardinality(origin_ids));
     PERFORM {schema}.refuse_webhook(g.type, g.message_id, g.endpoint)
        FROM unnest(types, message_ids, endpoints) AS g(type, message_id, endpoint);
-    PERFORM pg_advisory_xact_lock(hashtext('{schema}.webhooks'), hash)
-       FROM (SELECT DISTINCT hashtext(m) AS hash FROM unnest(message_ids) AS m WHERE m IS NOT NULL ORDER BY 1) AS locks;
     RETURN QUERY
     WITH given AS MATERIALIZED (
         SELECT s.*, e.name AS endpoint, CASE WHEN e.ordered THEN s.ordering_key END AS line,
@@ -48,6 +47,14 @@ BEGIN
                     ELSE s.type = ANY (e.types)
                          OR EXISTS (SELECT FROM unnest(e.types) AS t(pattern)
                                      WHERE right(t.pattern, 1) = '*' AND starts_with(s.type, left(t.pattern, -1))) END
+    ), first AS (
+        INSERT INTO {schema}.sent_webhooks (command_id)
+        SELECT DISTINCT g.command_id FROM given g
+         WHERE g.given_id IS NOT NULL
+           AND NOT EXISTS (SELECT FROM {schema}.commands_history h WHERE h.command_id = g.command_id OFFSET 0)
+         ORDER BY g.command_id
+        ON CONFLICT DO NOTHING
+        RETURNING command_id
     ), written AS (
         INSERT INTO {schema}.commands AS c
                (command_id, queue, type, payload, run_at, tenant, entity_type, entity_id, correlation_id, causation_id,
@@ -60,8 +67,7 @@ BEGIN
                coalesce(g.run_at, statement_timestamp()), g.tenant, g.entity_type, g.entity_id, g.correlation_id, g.causation_id,
                g.traceparent, g.line, coalesce(g.origin_kind, 'api'), g.origin_id
           FROM given g
-         WHERE g.given_id IS NULL
-            OR NOT EXISTS (SELECT FROM {schema}.commands_history h WHERE h.command_id = g.command_id OFFSET 0)
+         WHERE g.given_id IS NULL OR g.command_id IN (SELECT f.command_id FROM first f)
          ORDER BY g.given_id COLLATE "C", g.ordinal, g.endpoint
         ON CONFLICT (command_id) DO NOTHING
         RETURNING c.id, c.command_id

@@ -37,6 +37,30 @@ async def test_an_answer_has_all_that_came(target: Target, client: TargetClient)
     assert 0 < answer.seconds < 5
 
 
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"text/\xff", "text/\ufffd"),
+        (b"/caf\xe9", "/caf\ufffd"),
+        ("/café".encode(), "/café"),
+        (b"\xed\xa0\x80", "\ufffd\ufffd\ufffd"),
+    ],
+)
+async def test_whatever_bytes_a_header_has_are_text_that_can_be_stored(
+    client: TargetClient, raw: bytes, text: str
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nx-a: %b\r\ncontent-length: 0\r\n\r\n" % raw)
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        answered = await client.ask(an_ask(f"http://127.0.0.1:{port}/", body=b""))
+    assert answered.headers["x-a"] == text
+
+
 async def test_what_is_sent_is_what_was_asked(target: Target, client: TargetClient) -> None:
     body = bytes(range(256))
     await client.ask(an_ask(target.url("/ok?a=%2F&b=1"), body=body, headers={"X-A": "1"}))

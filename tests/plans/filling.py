@@ -19,7 +19,7 @@ _OTHERS = (
     *("stats_written", "stats_series", "stats_minutes", "stats_hours", "stats_days"),
     *("stats_tenants", "stats_tenant_hours", "stats_tenant_days"),
     *("batches", "batch_progress", "dependencies", "steps"),
-    *("receipts", "held_receipts", "held_sources", "stream_positions"),
+    *("receipts", "held_receipts", "held_sources", "stream_positions", "sent_webhooks"),
 )
 # As the function index_partition makes them.
 _OF_DAYS = {
@@ -182,6 +182,8 @@ insert into inboxd.held_receipts (source, receipt_id, events)
            gen_random_uuid(), 'type', 'few', 'payload', '{{}}')) from generate_series(1, {rows});
 insert into inboxd.stream_positions (source, stream, position)
     select 'big', n::text, 1 from generate_series(1, 1000) n;
+insert into inboxd.sent_webhooks (command_id, looked_at)
+    select gen_random_uuid(), now() - n % 3 * interval '1 day' from generate_series(1, {rows}) n;
 insert into inboxd.bodies (payload) select '{{}}' from generate_series(1, {rows});
 with flow as (
     insert into inboxd.batches (name, kind, closed_at, size) values ('flow', 'workflow', now(), 20)

@@ -10,6 +10,7 @@ import pytest
 from tests.support import Database
 from tests.support.endpoints import add, deliveries
 from tests.support.locks import lock_awaited
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -159,6 +160,83 @@ async def test_who_sends_the_same_id_waits_for_the_other(database: Database) -> 
     assert await deliveries(database) == []
 
 
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+async def test_a_snapshot_that_is_older_than_the_other_delivery_sends_no_second_one(
+    database: Database, level: str
+) -> None:
+    """It finds that one neither among what waits nor in history: an index does."""
+    await add(database, "one")
+    async with database.connect() as connection:
+        await connection.execute(f"begin isolation level {level}")
+        await connection.fetch("select 1 from inboxd.controls")
+        await database.fetch(CHOSEN, "m1")
+        await _settle(database)
+        with pytest.raises(asyncpg.SerializationError):
+            await connection.fetch(CHOSEN, "m1")
+        await connection.execute("rollback")
+        rows = await connection.fetch(CHOSEN, "m1")
+    with safety():
+        assert [row["duplicate"] for row in rows] == [True]
+        assert await _delivered(database) == {"m1": 1}
+
+
+async def test_what_is_settled_while_it_is_sent_again_is_not_delivered_twice(
+    database: Database,
+) -> None:
+    """The page waits for a row that somebody wrote by hand, with a snapshot of before."""
+    await add(database, "one")
+    await database.fetch(CHOSEN, "m1")
+    given = json.dumps([{"type": "a.b", "message_id": each} for each in ("m0", "m1")])
+    answers: list[asyncpg.Record] = []
+
+    async def send() -> None:
+        answers.extend(await database.fetch("select * from inboxd.send_webhooks($1)", given))
+
+    async with anyio.create_task_group() as tasks, database.connect() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute(
+            "insert into inboxd.commands (command_id, queue, type)"
+            " values (inboxd.delivery_id('m0', 'one'), 'webhooks.one', 'webhook.deliver')"
+        )
+        tasks.start_soon(send)
+        await lock_awaited(database)
+        await _settle(database)
+        await transaction.rollback()
+    with safety():
+        assert [row["duplicate"] for row in answers] == [False, True]
+        assert await _delivered(database) == {"m0": 1, "m1": 1}
+
+
+async def test_however_many_send_it_while_it_is_delivered_each_is_there_once(
+    database: Database,
+) -> None:
+    await add(database, "one")
+    await add(database, "two")
+    ids = [f"m{number}" for number in range(30)]
+    sending = 3
+
+    async def send(order: int) -> None:
+        nonlocal sending
+        async with database.connect() as connection:
+            for turn in range(4):
+                page = ids[::order] if turn % 2 else ids
+                given = json.dumps([{"type": "a.b", "message_id": each} for each in page])
+                await connection.fetch("select * from inboxd.send_webhooks($1)", given)
+        sending -= 1
+
+    async def deliver() -> None:
+        while sending:
+            await _settle(database)
+
+    async with anyio.create_task_group() as tasks:
+        for order in (1, -1, -1):
+            tasks.start_soon(send, order)
+        tasks.start_soon(deliver)
+    with safety():
+        assert await _delivered(database) == dict.fromkeys(ids, 2)
+
+
 async def test_bulk_answers_in_the_order_given(database: Database) -> None:
     await add(database, "one", "a.*")
     await add(database, "two", "a.b", ordered=True)
@@ -232,6 +310,15 @@ async def test_a_producer_sends_and_reads_no_secret(database: Database) -> None:
                 await connection.fetch(denied)
 
 
+async def _delivered(database: Database) -> dict[str, int]:
+    """How often each message is there, to be delivered or settled."""
+    rows = await database.fetch(
+        "select payload ->> 'id' as id, count(*) from (select payload from inboxd.commands"
+        " union all select payload from inboxd.commands_history) as all_of group by 1"
+    )
+    return {row["id"]: row["count"] for row in rows}
+
+
 async def _settle(where: "Database | asyncpg.Connection") -> None:
     """As a worker would: from the hot table to history, in one transaction."""
     await where.execute(
@@ -239,4 +326,5 @@ async def _settle(where: "Database | asyncpg.Connection") -> None:
     )
     await where.fetch(
         "select inboxd.settle_command(id, fence, worker_id, 0.1) from inboxd.commands"
+        " where status = 'running'"  # not what was sent in between
     )

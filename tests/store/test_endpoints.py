@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from inboxd.store import endpoints
+from inboxd.store.session import Session
 from tests.support import Database
 from tests.support.endpoints import SECRET, add
 from tests.support.rows import SQL, daemon_session
@@ -46,19 +47,19 @@ async def test_secrets_sign_until_they_expire(database: Database) -> None:
 async def test_failing_and_recovering(database: Database) -> None:
     await add(database, "one")
     async with daemon_session(database) as connection:
-        first = await endpoints.fail(connection, SQL, "one", 1, 503, "503: busy")
+        first = await endpoints.fail(connection, SQL, "one", 1, (503, "503: busy"), 0.0)
         assert first == 2
-        assert await endpoints.fail(connection, SQL, "one", 1, 503, "late") is None
+        assert await endpoints.fail(connection, SQL, "one", 1, (503, "late"), 0.0) is None
         since = await database.fetchval("select failing_since from inboxd.endpoints")
-        assert await endpoints.fail(connection, SQL, "one", 2, None, "refused") == 3
+        assert await endpoints.fail(connection, SQL, "one", 2, (None, "refused"), 0.0) == 3
         (row,) = await database.fetch("select * from inboxd.endpoints")
         assert row["failing_since"] == since
         assert (row["last_failure"], row["last_status"]) == ("refused", None)
         failing = (await endpoints.read(connection, SQL))["one"].failing
         assert failing is not None
         assert 0 < failing < 60
-        assert await endpoints.recover(connection, SQL, "one", 2, 200) is None
-        assert await endpoints.recover(connection, SQL, "one", 3, 204) == 4
+        assert await endpoints.recover(connection, SQL, "one", 2, 200, 0.0) is None
+        assert await endpoints.recover(connection, SQL, "one", 3, 204, 0.0) == 4
     (row,) = await database.fetch("select * from inboxd.endpoints")
     assert (row["failing_since"], row["last_status"]) == (None, 204)
     assert row["last_success_at"] is not None
@@ -79,13 +80,102 @@ async def test_giving_up(database: Database) -> None:
     assert (row["last_status"], row["last_failure"]) == (410, "410: go away")
 
 
+async def test_it_fails_since_the_failure_and_not_since_that_was_written(
+    database: Database,
+) -> None:
+    await add(database, "one")
+    async with daemon_session(database) as connection:
+        assert await endpoints.fail(connection, SQL, "one", 1, (503, "busy"), 20.0) == 2
+        failing = (await endpoints.read(connection, SQL))["one"].failing
+        assert failing is not None
+        assert 20.0 <= failing < 50.0
+
+
+async def test_who_had_a_success_since_then_does_not_fail(database: Database) -> None:
+    """Whoever noted it, and also if that worker has ended by now."""
+    await add(database, "one")
+    async with daemon_session(database) as connection:
+        await endpoints.note_success(connection, SQL, "one", 200, 100.0, last=False)
+        assert await endpoints.fail(connection, SQL, "one", 1, (503, "busy"), 200.0) is None
+        (row,) = await database.fetch("select * from inboxd.endpoints")
+        assert (row["failing_since"], row["last_failure"], row["version"]) == (None, None, 1)
+        succeeded = (await endpoints.read(connection, SQL))["one"].succeeded
+        assert succeeded is not None
+        assert 100.0 <= succeeded < 130.0
+        # A failure after it is one.
+        assert await endpoints.fail(connection, SQL, "one", 1, (503, "busy"), 50.0) == 2
+
+
+async def test_who_recovers_by_what_is_noted_leaves_that(database: Database) -> None:
+    await add(database, "one")
+    async with daemon_session(database) as connection:
+        await endpoints.fail(connection, SQL, "one", 1, (503, "busy"), 200.0)
+        await endpoints.note_success(connection, SQL, "one", 204, 100.0, last=False)
+        before = await database.fetchval("select last_success_at from inboxd.endpoints")
+        await database.execute("update inboxd.endpoints set last_status = 204")
+        assert await endpoints.recover(connection, SQL, "one", 2, None, 101.0) == 3
+    (row,) = await database.fetch("select * from inboxd.endpoints")
+    assert (row["failing_since"], row["last_status"]) == (None, 204)
+    assert row["last_success_at"] == before
+
+
+@pytest.mark.parametrize("by", ["operator", "settings"])
+async def test_how_another_url_failed_says_nothing(database: Database, by: str) -> None:
+    """Else the first failure of the new one would disable it."""
+    given: dict[str, Any] = {
+        "name": "one",
+        "url": "https://one.example/new",
+        "types": ["*"],
+        "tenant": None,
+        "secrets": [SECRET],
+        "ordered": False,
+        "rate": None,
+        "concurrency": None,
+        "disable_after": "5 days",
+    }
+    managed_by = "settings" if by == "settings" else "rows"
+    await add(database, "one", managed_by=managed_by)
+    failing = "select failing_since is not null from inboxd.endpoints"
+    async with daemon_session(database) as connection:
+        session = Session(connection, SQL)
+
+        async def change(**changes: Any) -> None:
+            if by == "operator":
+                assert await endpoints.change(session, "one", changes)
+            else:
+                await endpoints.declare(connection, SQL, [{**given, **changes}])
+
+        await endpoints.fail(connection, SQL, "one", 1, (503, "busy"), 20.0)
+        await change(url="https://one.example/hooks", rate="7/s")
+        assert await database.fetchval(failing), "it is the same one"
+        await change(url="https://one.example/new")
+        assert not await database.fetchval(failing)
+
+
+async def test_one_that_settings_have_again_is_as_if_it_had_never_failed(
+    database: Database,
+) -> None:
+    await add(database, "one", managed_by="settings")
+    await database.execute(
+        "update inboxd.endpoints set failing_since = now() - interval '9 days', enabled = false,"
+        " disabled_at = now(), disabled_by = 'settings'"
+    )
+    given = {"name": "one", "url": "https://one.example/hooks", "types": ["*"]}
+    given |= {"secrets": [SECRET], "ordered": False, "disable_after": "5 days"}  # type: ignore[dict-item]
+    async with daemon_session(database) as connection:
+        await endpoints.declare(connection, SQL, [given])
+    (row,) = await database.fetch("select * from inboxd.endpoints")
+    assert (row["enabled"], row["failing_since"]) == (True, None)
+
+
 async def test_a_success_is_written_once_a_minute_and_is_no_news(database: Database) -> None:
     await add(database, "one")
     async with daemon_session(database) as connection:
-        await endpoints.note_success(connection, SQL, "one", 200)
-        await endpoints.note_success(connection, SQL, "one", 204)
-    (row,) = await database.fetch("select * from inboxd.endpoints")
-    assert (row["last_status"], row["version"]) == (200, 1)
+        for status, last in ((200, False), (204, False), (202, True)):
+            noted = await endpoints.note_success(connection, SQL, "one", status, 0.0, last=last)
+            assert noted == (status != 204)
+            (row,) = await database.fetch("select * from inboxd.endpoints")
+            assert (row["last_status"], row["version"]) == (202 if last else 200, 1)
 
 
 @pytest.mark.parametrize(

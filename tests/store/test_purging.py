@@ -13,7 +13,10 @@ from inboxd.store import purging
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database
 from tests.support.bulk_actions import ordered
+from tests.support.endpoints import add
+from tests.support.history import make_day
 from tests.support.rows import SQL, daemon_pool, daemon_session
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -184,3 +187,58 @@ async def test_ended_batches_go_with_what_belongs_to_them(
     left = {row[0] for row in await database.fetch("select id from inboxd.batches")}
     names = {name for name, (id_, _) in kept.items() if id_ in left}
     assert names == {"dead letter", "running", "awaited", "unfolded"}
+
+
+@pytest.mark.parametrize(
+    ("looked_at", "state", "stays"),
+    [
+        ("25 hours", "settled before that", False),
+        ("25 hours", "settled since then", True),
+        ("25 hours", "waits", True),
+        ("25 hours", "gone from history", False),
+        ("23 hours", "settled before that", True),
+    ],
+)
+async def test_a_webhook_is_forgotten_when_history_tells_of_it(
+    database: Database, looked_at: str, state: str, stays: bool
+) -> None:
+    await add(database, "one")
+    send = "select duplicate from inboxd.send_webhook('a.b', message_id => 'm1')"
+    await database.fetch(send)
+    await database.execute(
+        f"update inboxd.sent_webhooks set looked_at = now() - interval '{looked_at}'"
+    )
+    await make_day(database, 2, "commands_history")
+    if state != "waits":
+        at = {"settled before that": "26 hours", "settled since then": "5 minutes"}.get(state)
+        await database.execute(
+            "with gone as (delete from inboxd.commands returning *)"
+            " insert into inboxd.commands_history (id, command_id, queue, type, payload, status,"
+            "   attempts, finished_at, created_at, run_at, updated_at)"
+            " select id, command_id, queue, type, payload, 'succeeded', 1,"
+            f"        now() - interval '{at or 0}', created_at, run_at, now()"
+            f"   from gone where {at is not None}"
+        )
+    metrics = await clear(database)
+    assert await database.fetchval("select count(*) from inboxd.sent_webhooks") == stays
+    if not stays:
+        name = "inboxd_purged_rows_total"
+        assert metrics.registry.get_sample_value(name, {"table": "sent_webhooks"}) == 1
+    with safety():
+        known = state != "gone from history"
+        assert await database.fetchval(send) == known, "as long as history has it"
+
+
+async def test_webhooks_that_wait_for_long_do_not_hold_up_the_others(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purge, "_PAGE", 10)
+    await add(database, "one")
+    send = "select inboxd.send_webhook('a.b', message_id => 'm' || n) from generate_series(1, 25) n"
+    await database.execute(send)
+    await database.execute(
+        "insert into inboxd.sent_webhooks select gen_random_uuid() from generate_series(1, 25);"
+        f"update inboxd.sent_webhooks set looked_at = {OLD}"
+    )
+    await clear(database)
+    assert await database.fetchval("select count(*) from inboxd.sent_webhooks") == 25

@@ -31,8 +31,8 @@ WITHHELD = {
 }
 # Tables that are for no reader.
 UNREAD = {
-    "viewer": {"bodies", "dedup", "duplicates", "imports"},
-    "operator": {"dedup", "duplicates", "imports"},
+    "viewer": {"bodies", "dedup", "duplicates", "imports", "sent_webhooks"},
+    "operator": {"dedup", "duplicates", "imports", "sent_webhooks"},
 }
 SECRET = {"endpoints": {"secrets"}}
 CONTENT = "canary-content"

@@ -10,6 +10,7 @@ import pytest
 
 from inboxd.errors import LeaseLost
 from inboxd.model.lineage import uuid7
+from inboxd.model.message import ReceivedMessage
 from inboxd.model.receipt import ReceivedEvent
 from inboxd.store import stream_positions as store
 from inboxd.store.connections import Connection
@@ -18,6 +19,7 @@ from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.messages import STREAM, received
 from tests.support.rows import SQL, daemon_session
+from tests.support.verdicts import safety
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
@@ -37,6 +39,13 @@ async def _open(session: Connection, stream: str = STREAM, worker: UUID = ME) ->
 async def _store(session: Connection, opened: OpenedStream, *positions: int | None) -> PageStored:
     page = [received(position) for position in positions]
     return await store.store(session, SQL, "source", page, [opened])
+
+
+async def _store_one(
+    session: Connection, opened: OpenedStream, message: ReceivedMessage
+) -> PageStored:
+    message.stream = opened.stream
+    return await store.store(session, SQL, "source", [message], [opened])
 
 
 async def _stored(database: Database) -> list[int | None]:
@@ -256,6 +265,68 @@ async def test_an_id_that_senders_use_twice_loses_no_message(
         (messages[1].other_id, 2),
         (messages[2].other_id, 2),
     }
+
+
+@pytest.mark.parametrize("broken", [None, "not JSON"])
+async def test_two_sources_that_store_one_id_at_once_lose_no_message(
+    database: Database, broken: str | None
+) -> None:
+    """Two senders gave it, or two partitions have it: the later page sees the earlier one's."""
+    id_, others = uuid7(), (uuid7(), uuid7())
+    stored: list[PageStored] = []
+
+    def message(number: int) -> ReceivedMessage:
+        event = ReceivedEvent(id_, "a", f'{{"n": {number}}}', broken=broken if number else None)
+        found = received(1, event)
+        found.other_id = others[number]
+        return found
+
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        first, second = await _open(one, "one/0"), await _open(two, "two/0")
+
+        async def meet() -> None:
+            stored.append(await _store_one(two, second, message(1)))
+
+        async with anyio.create_task_group() as group:
+            transaction = one.transaction()
+            await transaction.start()
+            stored.append(await _store_one(one, first, message(0)))
+            group.start_soon(meet)
+            await lock_awaited(database)
+            await transaction.commit()
+    rows = await database.fetch("select event_id, status from inboxd.events order by id")
+    with safety():
+        assert stored == [PageStored(1, 0, 0, 0), PageStored(1, 0, 0, int(broken is not None))]
+        assert [row["event_id"] for row in rows] == [id_, others[1]]
+        assert [row["status"] for row in rows] == ["pending", "failed" if broken else "pending"]
+
+
+async def test_what_two_sources_have_of_one_dedup_key_is_one_event(database: Database) -> None:
+    """Another id makes no other message of it."""
+    id_ = uuid7()
+    stored: list[PageStored] = []
+
+    def message() -> ReceivedMessage:
+        found = received(1, ReceivedEvent(id_, "a", "{}", dedup_key="d"))
+        found.other_id = uuid7()
+        return found
+
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        first, second = await _open(one, "one/0"), await _open(two, "two/0")
+
+        async def meet() -> None:
+            stored.append(await _store_one(two, second, message()))
+
+        async with anyio.create_task_group() as group:
+            transaction = one.transaction()
+            await transaction.start()
+            stored.append(await _store_one(one, first, message()))
+            group.start_soon(meet)
+            await lock_awaited(database)
+            await transaction.commit()
+    with safety():
+        assert stored == [PageStored(1, 0, 0, 0), PageStored(0, 1, 0, 0)]
+        assert await database.fetchval("select count(*) from inboxd.events") == 1
 
 
 async def test_a_dedup_key_goes_before_the_id_of_a_sender(

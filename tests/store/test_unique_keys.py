@@ -8,11 +8,13 @@ import anyio
 import asyncpg
 import pytest
 
+from inboxd import operations
 from inboxd.api.drafts import CommandDraft
 from inboxd.client import Inbox, NewCommand
-from inboxd.errors import UniqueKeyTaken, UsageError
+from inboxd.errors import Conflict, UniqueKeyTaken, UsageError
 from inboxd.model.lineage import Lineage
 from inboxd.store import commands
+from inboxd.store.session import Session
 from inboxd.store.settlements import Parent
 from tests.support import Database
 from tests.support.locks import lock_awaited
@@ -146,6 +148,124 @@ async def test_two_sessions_the_second_waits_for_the_first(database: Database) -
         assert first is not None
         with safety():
             assert not result[0]["duplicate"]
+
+
+@pytest.mark.parametrize("conflict", ["keep", "replace", "reject"])
+@pytest.mark.parametrize("key", ["u", "other"])
+async def test_who_sends_a_command_once_more_by_its_id_gets_that_one(
+    database: Database, conflict: str, key: str
+) -> None:
+    """Two sessions that meet: what waits for the first one's command must not be cancelled."""
+    id_ = uuid4()
+    call = CALL.replace("$1", "$1, command_id => $2").replace("'u'", "$3")
+    again: list[asyncpg.Record] = []
+
+    async def second() -> None:
+        again.extend(await database.fetch(call, conflict, id_, key))
+
+    async with anyio.create_task_group() as tasks, database.connect() as one:
+        transaction = one.transaction()
+        await transaction.start()
+        first = await one.fetchrow(call, conflict, id_, "u")
+        await one.fetch('select inboxd.send_after($1, \'{"type": "next"}\')', id_)
+        tasks.start_soon(second)
+        await lock_awaited(database)
+        await transaction.commit()
+    assert first is not None
+    with safety():
+        assert dict(again[0]) == {**first, "duplicate": True}
+        third = (await database.fetch(call, conflict, id_, key))[0]
+        assert dict(third) == {**first, "duplicate": True}
+        assert await database.fetchval("select count(*) from inboxd.commands_history") == 0
+        assert len(await _unsettled(database)) == 2
+
+
+async def test_one_that_is_sent_once_more_replaces_nobody(database: Database) -> None:
+    """It is there already, with a key of its own; whoever has the other key stays."""
+    id_ = uuid4()
+    call = CALL.replace("$1", "$1, command_id => $2").replace("'u'", "$3")
+    await database.fetch(call, "keep", id_, "a")
+    await database.fetch(call, "keep", uuid4(), "b")
+    (row,) = await database.fetch(call, "replace", id_, "b")
+    assert (row["new_command_id"], row["duplicate"]) == (id_, True)
+    with safety():
+        assert await database.fetchval("select count(*) from inboxd.commands_history") == 0
+
+
+@pytest.mark.parametrize("conflict", ["keep", "replace", "reject"])
+async def test_who_meets_a_plain_insert_is_told(database: Database, conflict: str) -> None:
+    """That one takes no lock: it stays, and whoever wants to be alone gets an error."""
+    outcomes: list[str] = []
+
+    async def send() -> None:
+        try:
+            (row,) = await database.fetch(CALL, conflict)
+        except asyncpg.PostgresError as refused:
+            outcomes.append(refused.sqlstate)
+        else:
+            outcomes.append("duplicate" if row["duplicate"] else "written")
+
+    async with anyio.create_task_group() as tasks, database.connect() as one:
+        transaction = one.transaction()
+        await transaction.start()
+        await one.execute(
+            "insert into inboxd.commands (queue, type, unique_key) values ('q', 't', 'u')"
+        )
+        tasks.start_soon(send)
+        await lock_awaited(database)
+        await transaction.commit()
+    with safety():
+        assert outcomes == ["IB006" if conflict == "reject" else "duplicate"]
+        assert len(await _unsettled(database)) == 1
+
+
+@pytest.mark.parametrize("conflict", ["keep", "replace", "reject"])
+@pytest.mark.parametrize("line", [None, "k"])
+@pytest.mark.parametrize("first", ["replay", "sender"])
+async def test_a_replay_and_a_sender_of_one_key_meet(
+    database: Database, conflict: str, line: str | None, first: str
+) -> None:
+    """Whoever comes second waits, and sees what the first has done."""
+    call = CALL.replace("$1", "$1, ordering_key => $2")
+    (dead,) = await database.fetch(call, "keep", line)
+    await database.execute("update inboxd.commands set status = 'failed', line_at = now()")
+    outcomes: list[str] = []
+
+    async def send(connection: asyncpg.Connection) -> None:
+        try:
+            row = await connection.fetchrow(call, conflict, line)
+        except asyncpg.PostgresError as refused:
+            outcomes.append(refused.sqlstate)
+        else:
+            assert row is not None
+            outcomes.append("duplicate" if row["duplicate"] else "written")
+
+    async def replay(connection: asyncpg.Connection) -> None:
+        session = Session(connection, SQL)
+        try:
+            await operations.act(session, "commands", "replay", [dead["id"]], actor="me")
+        except Conflict:
+            outcomes.append("refused")
+        else:
+            outcomes.append("replayed")
+
+    one_does, other_does = (replay, send) if first == "replay" else (send, replay)
+    async with (
+        anyio.create_task_group() as tasks,
+        daemon_session(database) as one,
+        daemon_session(database) as other,
+    ):
+        transaction = one.transaction()
+        await transaction.start()
+        await one_does(one)
+        tasks.start_soon(other_does, other)
+        await lock_awaited(database)
+        await transaction.commit()
+    second = {"keep": "duplicate", "replace": "written", "reject": "IB006"}[conflict]
+    with safety():
+        assert outcomes == (["replayed", second] if first == "replay" else ["written", "refused"])
+        holders = "select count(*) from inboxd.commands where status <> 'failed'"
+        assert await database.fetchval(holders) == 1
 
 
 async def test_the_client_is_told_and_refuses_nonsense(database: Database) -> None:

@@ -43,13 +43,16 @@ class EndpointBook:
         return event.set
 
     def take_over(self, rows: Mapping[str, WrittenEndpoint], now: float) -> None:
-        """What the table says."""
+        """What the table says; now: when it was asked."""
         self._by_name = {
             name: ServedEndpoint(row, now)
             if (known := self._by_name.get(name)) is None
             else known.learn(row, now)
             for name, row in rows.items()
         }
+        # A failure that another worker wrote may be older than a success here: that is put right
+        # now, since no delivery may end here for days.
+        self._touched |= {n: each for n, each in self._by_name.items() if each.is_watched(now)}
 
     async def find(self, name: str) -> ServedEndpoint | None:
         """The endpoint of this name; None: there is none. Raises TimeoutError."""

@@ -182,9 +182,12 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "insert_commands": (_insert_commands, ()),
     "write_webhooks": (_write_webhooks, ("commands_command_id",)),
     "read_endpoints": (lambda c, k: endpoints.read(c, SQL), ()),
-    "fail_endpoint": (lambda c, k: endpoints.fail(c, SQL, "one", 1, 503, "no"), ()),
-    "recover_endpoint": (lambda c, k: endpoints.recover(c, SQL, "one", 1, 200), ()),
-    "note_success": (lambda c, k: endpoints.note_success(c, SQL, "one", 200), ()),
+    "fail_endpoint": (lambda c, k: endpoints.fail(c, SQL, "one", 1, (503, "no"), 1.0), ()),
+    "recover_endpoint": (lambda c, k: endpoints.recover(c, SQL, "one", 1, 200, 1.0), ()),
+    "note_success": (
+        lambda c, k: endpoints.note_success(c, SQL, "one", 200, 1.0, last=False),
+        (),
+    ),
     "give_up_endpoint": (
         lambda c, k: endpoints.give_up(c, SQL, "one", 1, "gone", "410", (410, "410: no")),
         (),
@@ -211,6 +214,10 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("audit_at", "audit_pkey", "actions_open"),
     ),
     "purge_replays": (lambda c, k: purging.remove(c, SQL, "replays", AGE, 10), ("replays_at",)),
+    "purge_sent_webhooks": (
+        lambda c, k: purging.sent_webhooks(c, SQL, 10),
+        ("sent_webhooks_looked_at", "sent_webhooks_pkey", "commands_command_id"),
+    ),
     "purge_batches": (
         lambda c, k: purging.batches(c, SQL, AGE, 0, 10),
         ("batches_pkey", "commands_batch", "commands_running", "batches_parent"),

@@ -243,7 +243,7 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("schedules_pkey",),
     ),
     "remove_schedule": (run("remove_schedule", 1), ("schedules_pkey",)),
-    "replay_commands_in_place": (
+    "hold_unique_keys, replay_commands_in_place": (
         operator(
             lambda s, k: operations.replay_in_place(
                 s, "commands", k.of("commands dead"), "me", None

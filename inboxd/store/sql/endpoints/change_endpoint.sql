@@ -1,10 +1,11 @@
--- Change an endpoint that is no setting; workers are notified by a trigger.
+-- Change an endpoint that is no setting; workers are notified by a trigger. How another URL fails says nothing of this one.
 -- parameters: $1 text name, $2 text what changes: a JSON object of url, types, ordered, rate, concurrency (null: none),
 --   disable_after
 -- returns: name; no row when there is no such endpoint
 -- locks: the row
 UPDATE {schema}.endpoints
    SET url = coalesce(c.given ->> 'url', url),
+       failing_since = CASE WHEN coalesce(c.given ->> 'url', url) = url THEN failing_since END,
        types = CASE WHEN c.given ? 'types' THEN ARRAY(SELECT jsonb_array_elements_text(c.given -> 'types')) ELSE types END,
        ordered = coalesce((c.given ->> 'ordered')::boolean, ordered),
        rate = CASE WHEN c.given ? 'rate' THEN c.given ->> 'rate' ELSE rate END,

@@ -1,5 +1,6 @@
 -- Write down the endpoints of a worker's settings; workers are notified by a trigger. One that was disabled since no
--- settings had it is enabled; one that an operator or its failures disabled stays so. Rows of operators are left alone.
+-- settings had it is enabled, as if it had never failed; one that an operator or its failures disabled stays so. How
+-- another URL fails says nothing of this one. Rows of operators are left alone.
 -- parameters: $1 text a JSON array of objects: name, url, types, tenant, secrets (texts), ordered, rate, concurrency,
 --   disable_after (an interval)
 -- returns: nothing
@@ -24,6 +25,8 @@ SELECT g.name, g.url, g.types, g.tenant,
        disabled_at = CASE WHEN old.disabled_by <> 'settings' THEN old.disabled_at END,
        disabled_reason = CASE WHEN old.disabled_by <> 'settings' THEN old.disabled_reason END,
        disabled_by = CASE WHEN old.disabled_by <> 'settings' THEN old.disabled_by END,
+       failing_since = CASE WHEN old.url = excluded.url AND old.disabled_by IS DISTINCT FROM 'settings'
+                            THEN old.failing_since END,
        undeclared_at = NULL, version = old.version + 1, changed_at = clock_timestamp()
  WHERE old.managed_by = 'settings'
    AND ((old.url, old.types, old.tenant, old.ordered, old.rate, old.concurrency, old.disable_after,

@@ -20,7 +20,7 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('dedup', 'SELECT UPDATE DELETE'), ('duplicates', 'SELECT UPDATE DELETE'),
     ('audit', 'SELECT INSERT'), ('schema_migrations', 'SELECT'), ('schema_functions', 'SELECT'),
     ('plugin_migrations', 'SELECT'), ('breakers', 'SELECT INSERT UPDATE DELETE'),
-    ('endpoints', 'SELECT INSERT UPDATE DELETE'),
+    ('endpoints', 'SELECT INSERT UPDATE DELETE'), ('sent_webhooks', 'SELECT UPDATE DELETE'),
     ('controls', 'SELECT INSERT UPDATE DELETE'), ('schedules', 'SELECT INSERT UPDATE DELETE'),
     ('limits', 'SELECT INSERT UPDATE DELETE'), ('leases', 'SELECT INSERT UPDATE'),
     ('retired', 'SELECT INSERT UPDATE DELETE'), ('trimmed', 'SELECT INSERT UPDATE DELETE'),

@@ -1,5 +1,6 @@
 """An endpoint of one worker: when it fails, is well again, or is to be disabled."""
 
+import time
 from dataclasses import replace
 
 import anyio
@@ -23,6 +24,7 @@ ROW = WrittenEndpoint(
     concurrency=None,
     enabled=True,
     failing=None,
+    succeeded=None,
     disable_after=100.0,
     version=1,
 )
@@ -57,6 +59,73 @@ def test_a_success_since_it_began_to_fail_ends_that_whoever_wrote_it() -> None:
     assert one.unwritten(32.0) == "recovered"
     one.learn(replace(ROW, failing=1.0, version=3), 32.0)  # since 31
     assert one.unwritten(32.0) is None
+
+
+def test_a_failure_that_is_written_later_than_a_success_elsewhere_came_before_it() -> None:
+    """Two workers: X fails, Y succeeds a second later, X writes after its five seconds."""
+    x, y = ServedEndpoint(ROW, 10.0), ServedEndpoint(ROW, 10.0)
+    x.failed(500, "busy", 20.0)
+    y.succeeded(200, 21.0)
+    assert (x.unwritten(25.0), x.failed_for(25.0)) == ("failing", 5.0)
+    x.wrote("failing", 25.0)
+    y.wrote("succeeded", 25.0)
+    # The table has it since the failure, so for 5 seconds when it is read.
+    y.learn(replace(ROW, failing=5.0, version=2), 25.0)
+    assert y.unwritten(25.0) == "recovered"
+    assert y.recovered_by(25.0) == (200, 4.0)
+    x.learn(replace(ROW, succeeded=4.0, version=3), 25.0)
+    assert (x.unwritten(99.0), x.is_watched(99.0)) == (None, False)
+
+
+def test_a_success_that_is_noted_ends_the_failures_before_it() -> None:
+    """Its worker has ended, perhaps."""
+    one = ServedEndpoint(ROW, 10.0)
+    one.failed(500, "busy", 20.0)
+    one.learn(replace(ROW, succeeded=6.0), 25.0)  # at 19
+    assert one.unwritten(25.0) == "failing"
+    one.learn(replace(ROW, succeeded=4.0), 25.0)  # at 21
+    assert one.unwritten(25.0) is None
+    one.failed(500, "busy", 30.0)
+    assert one.unwritten(35.0) == "failing"
+
+
+def test_a_success_that_is_noted_since_it_began_to_fail_keeps_it_enabled() -> None:
+    one = failing(50.0, 100.0)
+    one.failed(500, "busy", 160.0)
+    one.learn(replace(ROW, failing=130.0, succeeded=100.0), 180.0)  # since 50; well at 80
+    one.failed(500, "busy", 181.0)
+    assert one.unwritten(181.0) == "recovered"
+    assert one.recovered_by(181.0) == (None, 101.0)
+
+
+def test_what_it_wrote_itself_began_when_it_says_so() -> None:
+    """However long the reading takes: a success just before is none since then."""
+    one = ServedEndpoint(ROW, 10.0)
+    one.succeeded(200, 19.9)
+    one.wrote("succeeded", 19.95)
+    one.failed(500, "busy", 20.0)
+    one.wrote("failing", 25.0)
+    one.learn(replace(ROW, failing=5.5, succeeded=5.6, version=2), 25.0)
+    assert one.unwritten(26.0) is None
+    assert one.failing_for(26.0) == 6.0
+
+
+def test_a_success_is_noted_at_the_end() -> None:
+    one = ServedEndpoint(ROW, 10.0)
+    assert one.is_noted
+    one.succeeded(200, 10.0)
+    one.noted(one.last_success)
+    one.wrote("succeeded", 10.5)
+    assert one.is_noted
+    one.succeeded(202, 30.0)
+    assert (one.unwritten(31.0), one.is_noted, one.success(31.0)) == (None, False, (202, 1.0))
+
+
+def test_a_success_is_not_noted_by_that_of_another_worker_just_before() -> None:
+    one = ServedEndpoint(ROW, 10.0)
+    one.succeeded(200, 10.0)
+    one.wrote("succeeded", 10.5)  # once a minute, of all workers: the table has an earlier one
+    assert (one.unwritten(11.0), one.is_noted) == (None, False)
 
 
 def test_one_that_another_worker_found_well_has_to_fail_anew() -> None:
@@ -154,6 +223,19 @@ async def test_a_delivery_waits_for_the_reading_after_it_and_for_no_earlier_one(
         book.take_over({"acme": ROW}, 10.0)
         taken_over()
     assert [each and each.written.name for each in found] == ["acme", None]
+
+
+def test_what_another_worker_wrote_is_put_right_though_no_delivery_ends() -> None:
+    """A success here, long told and forgotten, is younger than the failure that is written."""
+    book = EndpointBook()
+    now = time.monotonic()
+    book.take_over({"acme": ROW}, now)
+    (one,) = book.endpoints
+    book.succeeded(one, 200)
+    one.wrote("succeeded", now)
+    assert book.unwritten(now) == []
+    book.take_over({"acme": replace(ROW, failing=5.0, version=2)}, time.monotonic())
+    assert book.unwritten(time.monotonic()) == [(one, "recovered")]
 
 
 def test_what_was_removed_or_has_another_url_leaves_nothing_unwritten() -> None:

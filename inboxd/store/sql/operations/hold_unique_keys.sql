@@ -1,0 +1,7 @@
+-- Before commands are replayed: hold their unique keys, as senders do, so that the statement after this one sees whoever
+-- has one by now.
+-- parameters: $1 bigint[] ids
+-- returns: nothing
+-- locks: the unique keys (advisory)
+SELECT {schema}.hold_unique_keys(array_agg(c.type ORDER BY c.id), array_agg(c.unique_key ORDER BY c.id))
+  FROM {schema}.commands c WHERE c.id = ANY ($1::bigint[]) AND c.unique_key IS NOT NULL
