@@ -180,8 +180,10 @@ def start_worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sta
 
     with way_to(target.dsn) as way:
 
-        async def start(config: Config | None = None, *, ready: bool = True) -> Worker:
-            worker = Worker(tmp_path, way.dsn, way.over(config), forked=forked)
+        async def start(
+            config: Config | None = None, *, ready: bool = True, output: int | None = None
+        ) -> Worker:
+            worker = Worker(tmp_path, way.dsn, way.over(config), forked=forked, output=output)
             workers.append(worker)
             if ready:
                 await worker.ready()

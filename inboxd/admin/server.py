@@ -1,16 +1,18 @@
 """The HTTP server of a process's own face: three pages, few requests, little memory.
 
 Owns the server and the pages' paths. Promises that a cancelled server has closed its connections
-within seconds. Known limit: no login and no TLS, so it listens on loopback by default.
+within seconds, and that connections from which no request comes are closed, so that they keep no
+probe from its answer. Known limit: no login and no TLS, so it listens on loopback by default.
 *See:* `daemon/sockets.py`, which gives the sockets, and `admin/http.py` the pages.
 """
 
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 import orjson
@@ -23,7 +25,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 # Probes and scrapes come one by one; more connections than this are a mistake or an attack.
-_MAX_CONNECTIONS = 64
+_MAX_CONNECTIONS = 256
+# What a request gets to come, in seconds, and how often connections are looked at: the server has
+# no time for a head of its own.
+_HEAD_SECONDS, _SWEEP_SECONDS = 2.0, 0.5
 _SHUTDOWN_SECONDS = 1
 # What a connection without a request gets at the end, for one that is on its way: half a second.
 _LAST_LOOKS = 50
@@ -52,6 +57,7 @@ async def serve(
     server = _Server(_config(application))
     async with anyio.create_task_group() as group:
         group.start_soon(_leave_when_cancelled, server, listeners)
+        group.start_soon(_close_silent, server)
         # The kernel accepts already; the server takes over what it queued.
         task_status.started()
         with anyio.CancelScope(shield=True):
@@ -117,6 +123,22 @@ async def _leave_when_cancelled(server: uvicorn.Server, listeners: Sequence[sock
         with anyio.CancelScope(shield=True):
             await _answer_the_last(server, listeners)
         server.should_exit = True
+
+
+async def _close_silent(server: uvicorn.Server) -> None:
+    """Close connections that have been without a whole request for too long, until cancelled."""
+    since: dict[Any, float] = {}
+    while True:
+        await anyio.sleep(_SWEEP_SECONDS)
+        now = time.monotonic()
+        since = {
+            each: since.get(each, now)
+            for each in server.server_state.connections
+            if (cycle := getattr(each, "cycle", None)) is None or cycle.response_complete
+        }
+        for each, began in since.items():
+            if now - began > _HEAD_SECONDS:
+                each.transport.close()
 
 
 async def _answer_the_last(server: uvicorn.Server, listeners: Sequence[socket.socket]) -> None:

@@ -185,9 +185,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             typer.echo(f"inboxd: {told}{usage}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last place; each kind has its exit code
+        told = f"inboxd: {_message(error)}"
         if "--debug" in given:
-            traceback.print_exception(error)
-        typer.echo(f"inboxd: {_message(error)}", err=True)
+            told = f"{''.join(traceback.format_exception(error))}{told}"
+        from inboxd.telemetry import logs  # late: few commands log
+
+        # The way of the log, if there is one: where nobody reads it, an echo would wait for ever.
+        if not logs.put(told):
+            typer.echo(told, err=True)
         sys.exit(exit_code(error))
 
 

@@ -32,10 +32,10 @@ from inboxd.engine.outcomes import after, is_ours, name, requeue
 from inboxd.engine.parts import Parts
 from inboxd.engine.target_calls import watch
 from inboxd.engine.versions import LeftToPeer
-from inboxd.errors import InboxdError, LeaseLost, Reject, TooNew
+from inboxd.errors import HandlerTimeout, InboxdError, LeaseLost, Reject, TooNew
 from inboxd.model.outcome import explain
 from inboxd.store import batches, commands, emitted
-from inboxd.store.connections import Connection, is_passing
+from inboxd.store.connections import VOID, Connection, is_passing
 from inboxd.store.handler_connection import OwnTransaction, PageSavepoint
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.settlements import Requeue, Settlement
@@ -86,6 +86,8 @@ class CommandRun:
         self._losses = LossExemptions()
         self._registry = parts.registry
         self._timeout = parts.settings.commands.timeout.total_seconds()
+        idle = parts.settings.database.idle_in_transaction_timeout
+        self._idle_limit = idle.total_seconds()
         self._results: Results = partial(step_result, parts)
         self._blocking_results: Results = partial(anyio.from_thread.run, self._results)
         # Why no handler may begin now: those whose payload is being read are known to no limit yet.
@@ -138,9 +140,9 @@ class CommandRun:
             except BaseException as error:
                 if is_ours(error):
                     raise
-                trouble = self._outage(row, own, error)
+                cause = self._cause(row, own, error)
                 await own.end()
-                end = await self._failed(row, trouble or error, monotonic() - started)
+                end = await self._failed(row, cause, monotonic() - started)
             finally:
                 await own.end()
                 if row["body_id"] is not None:
@@ -152,18 +154,31 @@ class CommandRun:
         if limit is not None:
             limit.extend(seconds)
 
-    def _outage(
+    def _cause(
         self, row: ClaimedCommand, own: OwnTransaction, error: BaseException
-    ) -> _Later | None:
-        """The trouble, if it is not the command's own: no connection to be had, or a lost one."""
+    ) -> BaseException:
+        """The error, or what was behind it: the time its transaction stood idle, or our trouble.
+
+        Ours is no connection to be had, a lost one, or one whose prepared statements are void.
+        """
         if isinstance(error, HandlerStopped | _Later):
-            return None
+            return error
         lost = own.held is not None and own.held.is_closed()
         if own.starved and not lost:
             return _Later(f"it got no connection: {explain(error).error}")
+        if lost and own.idle >= self._idle_limit:
+            return HandlerTimeout(
+                f"its transaction stood idle for {own.idle:.0f} s, and "
+                f"database.idle_in_transaction_timeout ({self._idle_limit:g} s) ended it: do what "
+                "takes long before the first statement, or raise that setting"
+            )
         if lost and self._losses.excuse(row["id"]):
             return _Later(f"its connection was lost: {explain(error).error}")
-        return None
+        if own.void:
+            self._parts.handler_pool.prepare_anew()
+            if self._losses.excuse(row["id"]):
+                return _Later(f"a prepared statement did not fit: {explain(error).error}")
+        return error
 
     async def _attempt(
         self,
@@ -251,10 +266,11 @@ class CommandRun:
                     await emitted.write(held, sql, ended.emitted)
                 await commands.settle_own(held, sql, me, settlement, ending)
             except Exception as error:
-                # A server that vanished without a word leaves the connection open, and no answer.
-                gone = held.is_closed() or isinstance(error, TimeoutError)
-                # A lock waited for in vain may be an operator's, or its own deferred trigger's.
-                if not is_passing(error) or not (gone or self._losses.excuse(settlement.id)):
+                if isinstance(error, VOID):
+                    self._parts.handler_pool.prepare_anew()
+                # A lock waited for in vain, or a lost session, may be an operator's or an outage;
+                # or its own deferred trigger's.
+                if not is_passing(error) or not self._losses.excuse(settlement.id):
                     raise  # such as a deferred constraint
                 # Not the command's failure. If it did commit after all, the fence ends this run.
                 raise _Later(f"it could not be settled: {explain(error).error}") from error

@@ -12,7 +12,6 @@ end in order before the process does. Known limit: a process whose loop is block
 import asyncio
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -82,6 +81,7 @@ class Process:
         """
         self.settings = settings
         self.metrics = metrics
+        logs.count_drops(metrics.log_lines_dropped.inc)
         # From before the programs run.
         self.listeners: Listeners = {}
         self.monitor = LoopMonitor(
@@ -220,5 +220,5 @@ class Process:
 def end_at_once(reason: str, code: int = _INTERNAL_ERROR) -> None:
     """Called where nothing else can be done: what is held is fenced, and reaped."""
     _log.critical("ending the process", reason=reason)
-    sys.stderr.flush()
+    logs.flush()  # not for ever: perhaps nobody reads the log, which is why it ends
     os._exit(code)

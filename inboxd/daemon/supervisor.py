@@ -236,7 +236,7 @@ def main() -> int:
     try:
         listeners = sockets.inherited() if handover is None else upgrade.taken_over(handover)
     except SettingsError as error:
-        sys.stderr.write(f"inboxd: {error}\n")
+        logs.put(f"inboxd: {error}")
         return SETTINGS
     with asyncio.Runner() as runner:
         return runner.run(_supervise(plan, listeners, handover))

@@ -18,6 +18,7 @@ from typing import Never
 from inboxd.daemon.children import spawn
 from inboxd.daemon.plan import ASKED_FOR_PLAN, SUPERVISOR, Handover, SupervisorPlan, read, write
 from inboxd.errors import InboxdError
+from inboxd.telemetry import logs
 
 # Blocked while one program becomes the other: they wait for its handlers.
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGCHLD)
@@ -67,6 +68,7 @@ def become(plan: SupervisorPlan, handover: Handover, files: Sequence[socket.sock
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     for each in files:
         each.set_inheritable(True)
+    logs.flush()  # the new program has none of the lines that wait here
     try:
         os.execve(  # noqa: S606 - a shell is not wanted
             plan.supervisor[0],

@@ -1,9 +1,9 @@
 """What events and commands share: the processor's loop, wake-ups, lease, execution of handlers.
 
 - The loop: `processor`; its sleep: `wakeup`, `listener`.
-- A handler's run: `execution`, in a thread by `threads`. What its end means: `judge`,
-  `outcomes`; whose failure it is: `losses` (outages), `versions` (payloads too new for this
-  worker). What is logged of it: `row_log`. What it counts for: `batch_folder`.
+- A handler's run: `execution`, in a thread by `threads`, in a process by `handler_process`. What
+  its end means: `judge`, `outcomes`; whose failure it is: `losses` (outages), `versions` (payloads
+  too new for this worker). What is logged of it: `row_log`. What it counts for: `batch_folder`.
 - For plugins: `resources` (what their lifespans open), `hooks` (whom they want to be told).
 - Targets: `breakers` (which are down), `breaker_upkeep` (how other workers know), `target_calls`
   (what breakers are told of a run), `endpoints` (who gets webhooks, and how that goes).

@@ -21,11 +21,11 @@ from typing import Any, TypeAlias
 
 import anyio
 import anyio.lowlevel
-import anyio.to_process
 from anyio import BrokenWorkerProcess, CapacityLimiter
 
 from inboxd.api.middleware import Invoke, compose
 from inboxd.api.records import Handler
+from inboxd.engine import handler_process
 from inboxd.engine.outcomes import is_ours
 from inboxd.engine.resources import Resources
 from inboxd.engine.threads import Threads
@@ -215,9 +215,7 @@ class Executions:
 
         async def in_process(payload: Any, _context: Any) -> object:
             try:
-                return await anyio.to_process.run_sync(
-                    func, payload, cancellable=True, limiter=self._processes
-                )
+                return await handler_process.run(func, payload, self._processes)
             except BrokenWorkerProcess as error:
                 raise HandlerCrashed(
                     f"the process of {handler.name} ended before it gave a result"

@@ -1,4 +1,4 @@
-"""Forgives a row its first lost connections and locks; blames it after that.
+"""Forgives a row its first lost connections, locks and prepared statements; blames it after that.
 
 Owns the memory of such losses. An outage, or an operator's lock, is no row's failure (promise 7),
 but a handler that ends its own connection must not run for ever. Known limit: the memory is this
@@ -19,10 +19,8 @@ class LossExemptions:
 
     def excuse(self, row_id: int) -> bool:
         """Count a loss; whether it is still taken for an outage."""
-        count = self._counts.pop(row_id, 0) + 1
-        if count > _EXCUSED:
-            return False
-        self._counts[row_id] = count
+        # It is remembered beyond that: a row that was blamed once has no new excuses.
+        count = self._counts[row_id] = self._counts.pop(row_id, 0) + 1
         if len(self._counts) > _REMEMBERED:
             self._counts.popitem(last=False)
-        return True
+        return count <= _EXCUSED

@@ -71,6 +71,8 @@ class LoneEvent(EventPage):
         if self.claim is None:
             return None
         row, order = self.rows[0], self.claim.order
+        if self._run.aside.has(row["id"]):
+            return None
         if order is None or order.may_run(row):
             if not self._quarantine.is_guilty(row["crashes"]):
                 return Mark(row["id"], row["crashes"], row["run_at"])

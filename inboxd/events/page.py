@@ -18,11 +18,11 @@ from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld
 from inboxd.events.page_order import PageOrder
 from inboxd.events.page_run import PageRun
-from inboxd.events.settling import EventSettling, PageFailedBy, PageResults
+from inboxd.events.settling import EventSettling, NoteFailure, PageFailedBy, PageResults
 from inboxd.events.sources.source import Claim, PageSources
 from inboxd.model.outcome import explain
 from inboxd.store import events
-from inboxd.store.connections import Connection, is_passing
+from inboxd.store.connections import Connection, is_passing, is_refusal
 from inboxd.store.pools import transact
 from inboxd.store.rows import ClaimedEvent
 from inboxd.telemetry.logs import get_logger
@@ -182,17 +182,43 @@ class EventPage:
 
     async def _blame(self, spoiled: PageFailedBy, *, broken: bool = False) -> PageFailure:
         """Fail the one event, on a connection that works: in an outage nobody is blamed."""
+        row_id = spoiled.row["id"]
+        try:
+            found = await self._requeue(spoiled, self._settling.fail)
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            # What cannot be requeued would come first in each page: nothing else would be handled.
+            reason = explain(error).error
+            _log.error("an event cannot be requeued", id=row_id, reason=reason)
+            found = await self._bury(PageFailedBy(spoiled.row, spoiled.handler, error))
+        # Else its lost session may hold it still.
+        return PageFailure(blamed=True, settled=row_id if found else None, broken=broken)
+
+    async def _bury(self, spoiled: PageFailedBy) -> bool:
+        """Make it a dead letter, which needs the least; else pass it over for a while."""
+        try:
+            return await self._requeue(spoiled, self._settling.bury)
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            reason = explain(error).error
+            _log.error("an event is left where it is", id=spoiled.row["id"], reason=reason)
+            self._run.aside.put(spoiled.row["id"])
+            return False
+
+    async def _requeue(self, spoiled: PageFailedBy, judge: NoteFailure) -> bool:
+        """Write what becomes of an event in a transaction of its own; False: it is not free."""
         assert self.claim is not None  # noqa: S101 - it has rows
         results = self._afresh()
         async with self._run.turn, transact(self._parts.pool) as connection:
             await self.claim.hold(connection, spoiled.row, self._before(spoiled.row))
             row = await events.claim_one(connection, self._parts.sql, spoiled.row["id"])
             if row is not None:
-                self._settling.fail(spoiled.error, row, spoiled.handler, results)
+                judge(spoiled.error, row, spoiled.handler, results)
                 await self._settling.write(connection, results)
         self._settling.tell(results)
-        # Else its lost session may hold it still.
-        return PageFailure(blamed=True, settled=None if row is None else row["id"], broken=broken)
+        return row is not None
 
     def _afresh(self) -> PageResults:
         """No line stands still in a transaction that has just begun."""

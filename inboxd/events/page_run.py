@@ -22,6 +22,7 @@ from inboxd.engine.execution import CooperativeYield, Task
 from inboxd.engine.outcomes import is_ours, parent_of
 from inboxd.engine.parts import Parts
 from inboxd.engine.target_calls import watch
+from inboxd.events.set_aside import SetAside
 from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults, counted
 from inboxd.model.outcome import Outcome, Succeeded
 from inboxd.store import bodies
@@ -60,6 +61,7 @@ class PageRun:
         """
         # Handlers of two pages never run at the same time; nor is one that failed sorted out then.
         self.turn = asyncio.Lock()
+        self.aside = SetAside()
         self._parts = parts
         self._settling = settling
         self._chunks = chunks
@@ -85,6 +87,11 @@ class PageRun:
                 if results.order is None and not self._may_probe(row):
                     return
                 results.met += 1
+                if self.aside.has(row["id"]):
+                    results.aside += 1
+                    if results.order is not None:
+                        results.order.stop(row)
+                    continue
                 if results.order is not None and not results.order.may_run(row):
                     continue
                 raw = row["payload"] if row["body_id"] is None else payloads.get(row["body_id"])
@@ -142,16 +149,21 @@ class PageRun:
                 raise results.spoiled from error
             if connection.is_closed():
                 raise
+            if self._is_excused(savepoint, row):
+                await self._run_one(task, connection, row, raw, results)
+                return
             outcome = self._settling.fail(error, row, handler, results)
         seconds = time.monotonic() - started
         results.counts.append(counted(row, outcome, seconds))
         if isinstance(outcome, Succeeded):
-            results.done.append((row["id"], seconds))
-            if sent.drafts or sent.events or sent.plans:
-                sent.note(parent_of(row), results)
-            if results.tells:
-                told = partial(row_log.event_succeeded, row, seconds, len(sent))
-                results.told.append(told)
+            _succeeded(row, seconds, sent, results)
+
+    def _is_excused(self, savepoint: PageSavepoint, row: ClaimedEvent) -> bool:
+        """Whether it met a prepared statement that is void, and may run again for that."""
+        if not savepoint.void:
+            return False
+        self._parts.pool.prepare_anew()
+        return self._settling.losses.excuse(row["id"])
 
     async def _handle(
         self,
@@ -191,3 +203,12 @@ class PageRun:
                 raise
             finally:
                 context.close()
+
+
+def _succeeded(row: ClaimedEvent, seconds: float, sent: Outgoing, results: PageResults) -> None:
+    """Note what has to be written and told of an event that is done."""
+    results.done.append((row["id"], seconds))
+    if sent.drafts or sent.events or sent.plans:
+        sent.note(parent_of(row), results)
+    if results.tells:
+        results.told.append(partial(row_log.event_succeeded, row, seconds, len(sent)))

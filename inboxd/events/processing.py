@@ -207,7 +207,9 @@ class EventProcessing:
             failed = await self._end_behind() or failed
         if page.results.left_to_peer:
             self._rewind()
-        return failed or Page(page.results.met, full=page.is_full, again=self._again())
+        # Those that are passed over are no progress, unless others come behind them.
+        rows = page.results.met - (0 if page.is_full else page.results.aside)
+        return failed or Page(rows, full=page.is_full, again=self._again())
 
     async def _begin(self, most: int) -> tuple[EventPage, PageFailure | None]:
         page = self._running = EventPage(self._parts, self._run, self._settling)
@@ -264,4 +266,5 @@ class EventProcessing:
 
     def _again(self) -> float | None:
         """When rows that could not be had now may be had."""
-        return soonest([self._sources.again, self._chunks.again, self._relays.again])
+        beside = (self._chunks.again, self._relays.again, self._run.aside.again)
+        return soonest([self._sources.again, *beside])

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from inboxd.api.drafts import CommandDraft, EmittedDraft
 from inboxd.api.groups import Plan
@@ -17,13 +17,13 @@ from inboxd.api.records import EventHandler
 from inboxd.engine.hooks import failed_attempt
 from inboxd.engine.judge import Judge
 from inboxd.engine.losses import LossExemptions
-from inboxd.engine.outcomes import after, name, requeue
+from inboxd.engine.outcomes import after, name, requeue, site_of
 from inboxd.engine.parts import Parts
 from inboxd.engine.versions import LeftToPeer
 from inboxd.errors import InboxdError
 from inboxd.events.page_order import PageOrder
 from inboxd.model.backoff import Policy
-from inboxd.model.outcome import Dead, Outcome, Unsuccessful
+from inboxd.model.outcome import Dead, Outcome, Unsuccessful, explain
 from inboxd.settings import Events as Limits
 from inboxd.store import batches, emitted, events, lines, wakeups
 from inboxd.store.batches import Planned
@@ -85,6 +85,8 @@ class PageResults:
     told: list[Callable[[], None]] = field(default_factory=list)
     # Events that were run, or left where they are for those before them.
     met: int = 0
+    # Of them those that are passed over, since nothing can be written of them.
+    aside: int = 0
     # An event was left to another worker, which should have the first go at its lane now.
     left_to_peer: bool = False
     # Its rows were not locked while they were processed: operators may have put some away.
@@ -98,6 +100,12 @@ class PageResults:
         """Forget what was sent since these were the sizes."""
         sent, emitted, planned = sizes
         del self.sent[sent:], self.emitted[emitted:], self.planned[planned:]
+
+
+# Notes in the results what becomes of an event that failed with an error, in one of its handlers.
+NoteFailure: TypeAlias = Callable[
+    [BaseException, ClaimedEvent, EventHandler | None, PageResults], Unsuccessful
+]
 
 
 @dataclass(slots=True)
@@ -152,7 +160,27 @@ class EventSettling:
         results: PageResults,
     ) -> Unsuccessful:
         """Judge an event that did not succeed, and note what becomes of it and of its line."""
-        outcome = self.judge(error, row, handler)
+        return self._note(error, row, handler, self.judge(error, row, handler), results)
+
+    def bury(
+        self,
+        error: BaseException,
+        row: ClaimedEvent,
+        handler: EventHandler | None,
+        results: PageResults,
+    ) -> Unsuccessful:
+        """Note that an event becomes a dead letter, whatever its rule says."""
+        dead = Dead(explain(error, site_of(row, handler)))
+        return self._note(error, row, handler, dead, results)
+
+    def _note(
+        self,
+        error: BaseException,
+        row: ClaimedEvent,
+        handler: EventHandler | None,
+        outcome: Unsuccessful,
+        results: PageResults,
+    ) -> Unsuccessful:
         self.report(error, row, handler, outcome, results)
         results.requeues.append(requeue(outcome, row, self._parts.me))
         results.left_to_peer |= isinstance(outcome, LeftToPeer)

@@ -17,7 +17,7 @@ from inboxd.errors import NotDurable
 from inboxd.inbound import answers
 from inboxd.inbound.answers import Answer, Refusal
 from inboxd.inbound.backpressure import AddressBuckets, InFlight, allowance
-from inboxd.inbound.body_reader import ClientGone, Room, read_body, take_room
+from inboxd.inbound.body_reader import ClientGone, Room, take_room
 from inboxd.inbound.group_commit import GroupCommit
 from inboxd.inbound.keys import AuthenticRequest, traceparent
 from inboxd.inbound.receiver_log import ReceiverLog
@@ -52,7 +52,6 @@ class _Admitted(NamedTuple):
     headers: Mapping[str, str]
     address: str | None
     is_proxied: bool
-    announced: int
 
 
 class Receiver:
@@ -106,7 +105,7 @@ class Receiver:
         room: Room | None = None
         try:
             admitted = self._admitted(scope)
-            room = Room(self.in_flight, admitted.announced)
+            room = Room(self.in_flight, admitted.address)
             take_room(len(body), room, admitted.source.max_body)
             receipt = self._receipt(admitted, body)
             self._commit.submit(
@@ -140,9 +139,9 @@ class Receiver:
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         """The answer of a success. Raises Refusal or ClientGone."""
         admitted = self._admitted(scope)
-        room = Room(self.in_flight, admitted.announced)
+        room = Room(self.in_flight, admitted.address)
         try:
-            body = await read_body(receive, room, admitted.source.max_body)
+            body = await room.fill(receive, admitted.source.max_body)
             receipt = self._receipt(admitted, body)
             return self._accepted(admitted.source, receipt, await self._commit.store(receipt))
         finally:
@@ -166,12 +165,12 @@ class Receiver:
         encoding = headers.get("content-encoding")
         if encoding is not None and encoding.strip().lower() not in {"identity", ""}:
             raise Refusal(answers.UNSUPPORTED, "unsupported")
-        announced = _announced(source, headers)
-        return _Admitted(source, scope["path"], headers, address, is_proxied, announced)
+        _check_announced(source, headers)
+        return _Admitted(source, scope["path"], headers, address, is_proxied)
 
     def _receipt(self, admitted: _Admitted, body: bytes) -> Receipt:
         """What is stored of an authentic request. Raises Refusal for any other."""
-        source, path, headers, address, is_proxied, _ = admitted
+        source, path, headers, address, is_proxied = admitted
         now = time.time_ns()
         key_id = _verify(source, SignedRequest(headers, body, path, is_proxied), now)
         request = AuthenticRequest(headers, body, address, key_id, traceparent(headers), now)
@@ -234,17 +233,16 @@ def _headers_of(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
     return found
 
 
-def _announced(source: CompiledSource, headers: Mapping[str, str]) -> int:
-    """The size that the body has by Content-Length; 0: it is not announced. Raises Refusal."""
+def _check_announced(source: CompiledSource, headers: Mapping[str, str]) -> None:
+    """Refuse a body that is too large by its Content-Length, if it has one. Raises Refusal."""
     text = headers.get("content-length")
     if text is None:
-        return 0
+        return
     if not (text.isascii() and text.isdigit()):
         raise Refusal(answers.BAD_REQUEST, "malformed", "content-length")
     # A number of twenty digits is none that is read.
-    if len(text) > _LENGTH_DIGITS or (size := int(text)) > source.max_body:
+    if len(text) > _LENGTH_DIGITS or int(text) > source.max_body:
         raise Refusal(answers.TOO_LARGE, "too_large")
-    return size
 
 
 def _verify(source: CompiledSource, request: SignedRequest, now: int) -> str:

@@ -1,16 +1,19 @@
 """Reads the body of a request, and no more of it than is wanted.
 
-Promises: a body in one piece is handed on as it came; of one that is too large nothing is kept.
-Known limit: the time that a body may take is the listener's to watch (`protocol.py`), which ends
-the request.
+Promises: a body in one piece is handed on as it came; of one that is too large nothing is kept; who
+gives way to others leaves its room at once. Known limit: the time that a body may take is the
+listener's to watch (`protocol.py`), which ends the request.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
+import anyio
+
 from inboxd.inbound import answers
 from inboxd.inbound.answers import Refusal
-from inboxd.inbound.backpressure import InFlight
+from inboxd.inbound.backpressure import ComingBody, InFlight
+from inboxd.model.addresses import subscriber
 
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -22,59 +25,65 @@ class ClientGone(Exception):
 
 
 class Room:
-    """What one request takes of what may be in flight."""
+    """What one request takes of what may be in flight: for itself, and for what has come of it."""
 
-    __slots__ = ("_in_flight", "_size")
+    __slots__ = ("_address", "_coming", "_in_flight", "_left", "_size")
 
-    def __init__(self, in_flight: InFlight, announced: int) -> None:
-        """Take room for a request, and for the body that it announces. Raises Refusal."""
-        if in_flight.is_full:
+    def __init__(self, in_flight: InFlight, address: str | None) -> None:
+        """Take room for a request of this address. Raises Refusal."""
+        if not in_flight.begin(address):
             raise Refusal(answers.unavailable(_WHEN_BUSY), "busy", "max_requests")
+        self._address = None if address is None else subscriber(address)
         self._in_flight = in_flight
+        self._coming: ComingBody | None = None
+        self._left = False
         self._size = 0
-        self.grow(announced)
-        in_flight.requests += 1
 
     def grow(self, size: int) -> None:
         """Take room for a body of this size. Raises Refusal."""
         more = size - self._size
         if more > 0:
-            if not self._in_flight.reserve(more):
+            if not self._in_flight.reserve(more, self._address, self._coming):
                 raise Refusal(answers.unavailable(_WHEN_BUSY), "busy", "max_bytes")
             self._size = size
 
     def leave(self) -> None:
-        """Give it back."""
-        self._in_flight.requests -= 1
-        self._in_flight.bytes -= self._size
+        """Give it back; only the first time counts."""
+        if not self._left:
+            self._left = True
+            self._in_flight.requests -= 1
+            self._in_flight.bytes -= self._size
 
+    async def fill(self, receive: Receive, most: int) -> bytes:
+        """The body. Raises Refusal: too large, no room, or too slow while others want its room.
 
-async def read_body(receive: Receive, room: Room, most: int) -> bytes:
-    """The body. Raises Refusal: it is too large, or there is no room; or ClientGone."""
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if message.get("more_body", False):
-        return await _read_on(receive, room, most, body)
-    if message["type"] == "http.disconnect":
-        raise ClientGone
-    take_room(len(body), room, most)
-    return body
+        Raises ClientGone.
+        """
+        with anyio.CancelScope() as scope:
 
+            def give_way() -> None:
+                self.leave()
+                scope.cancel()
 
-async def _read_on(receive: Receive, room: Room, most: int, first: bytes) -> bytes:
-    chunks, size = [first], len(first)
-    take_room(size, room, most)
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        take_room(size, room, most)
-        chunks.append(chunk)
-        more = message.get("more_body", False)
-    return b"".join(chunks)
+            coming = self._coming = self._in_flight.expect(self._address, give_way)
+            try:
+                chunks, more = list[bytes](), True
+                while more:
+                    message = await receive()
+                    if self._left:  # it came in the moment in which this one gave way
+                        break
+                    if message["type"] == "http.disconnect":
+                        raise ClientGone
+                    chunk = message.get("body", b"")
+                    coming.size += len(chunk)
+                    take_room(coming.size, self, most)
+                    chunks.append(chunk)
+                    more = message.get("more_body", False)
+                if not self._left:
+                    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            finally:
+                self._in_flight.coming.discard(coming)
+        raise Refusal(answers.unavailable(_WHEN_BUSY), "busy", "its body came too slowly")
 
 
 def take_room(size: int, room: Room, most: int) -> None:

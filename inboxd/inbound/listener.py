@@ -9,7 +9,8 @@ Promises:
 
 - at most `max_connections`. What is beyond waits in the kernel's queue, where another process may
   take it, and is accepted when one ends; it is counted once each time the listener is full.
-  Meanwhile connections that have been idle for longest are closed, some with each sweep;
+  Meanwhile some are closed with each sweep: those that have been idle for longest, those whose head
+  or body is slow to come, of the address first that has most of these, and slow handshakes;
 - a drain stops accepting at once. What the kernel has queued is accepted first, then this process'
   descriptor is closed, never shut down: other processes that have the socket go on;
 - while it drains each answer says `Connection: close`; a connection from which nothing has been
@@ -28,6 +29,7 @@ import contextlib
 import heapq
 import select
 import socket
+from collections import Counter
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from typing import Any
@@ -45,10 +47,11 @@ _log = get_logger(__name__)
 
 # Seconds between two sweeps; an eighth of the shortest timeout, in these bounds.
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 0.01, 0.25
-# Seconds without a request after which a connection is idle enough to be closed.
+# Seconds without a request after which a connection is idle enough to be closed; and what a head,
+# or a handshake of TLS, may take when others wait.
 _IDLE = 1.0
-# How many idle connections make room in one sweep.
-_EVICTED = 64
+# How many connections make room in one sweep at least, and which part of all of them.
+_EVICTED, _SHARE = 64, 16
 # How many connections are accepted before other processes get a turn, and for how long: without it
 # the process that happens to run takes a whole burst.
 _AT_ONCE, _TURN = 8, 0.001
@@ -107,7 +110,8 @@ class InboundListener:
         self._loop = asyncio.get_running_loop()
         self._ticked = self._loop.time()
         self._shared.date(formatdate(usegmt=True).encode())
-        self._beginning = set[asyncio.Task[None]]()
+        # Since when, in the time of sweeps.
+        self._beginning = dict[asyncio.Task[None], float]()
         self._count = 0
         self._accepting, self._is_full = False, False
         self._quiet_until = 0.0
@@ -194,8 +198,8 @@ class InboundListener:
             accepted.settimeout(0)
             self._count += 1
             begin = self._loop.create_task(self._begin(accepted))
-            self._beginning.add(begin)
-            begin.add_done_callback(self._beginning.discard)
+            self._beginning[begin] = self._shared.now
+            begin.add_done_callback(self._beginning.pop)
         return most
 
     async def _begin(self, accepted: socket.socket) -> None:
@@ -268,6 +272,8 @@ class InboundListener:
             idle.extend(self._idle_for_long(connections, now))
             for connection in without_news(idle):
                 connection.close_idle()
+            if self._is_full:
+                self._end_slow(connections, now)
             self._go_on()
 
     def _tick(self) -> float:
@@ -290,7 +296,24 @@ class InboundListener:
         found = [each for each in connections if each.is_idle and each.idle_since <= since]
         if self._shared.draining:
             return found
-        return heapq.nsmallest(_EVICTED, found, key=lambda each: each.idle_since)
+        return heapq.nsmallest(self._evicted, found, key=lambda each: each.idle_since)
+
+    @property
+    def _evicted(self) -> int:
+        return max(_EVICTED, self._settings.max_connections // _SHARE)
+
+    def _end_slow(self, connections: Sequence[InboundConnection], now: float) -> None:
+        """Make room: who sends a request or a handshake a byte at a time may not hold up others."""
+        patience = _IDLE + self._period
+        slow = [each for each in connections if each.is_slow(patience)]
+        held = Counter(each.address for each in slow)
+        slow.sort(key=lambda each: (-held[each.address], each.began))
+        for each in slow[: self._evicted]:
+            each.expire()
+        begun = [task for task, began in self._beginning.items() if now - began >= patience]
+        for task in begun[: self._evicted]:
+            self._on_refused("tls_handshake")
+            task.cancel()
 
 
 def without_news(idle: Sequence[InboundConnection]) -> Sequence[InboundConnection]:

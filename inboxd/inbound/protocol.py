@@ -32,6 +32,7 @@ from typing import Any, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from inboxd.inbound.backpressure import lags
 from inboxd.inbound.shared import (
     BAD,
     BODY_TOO_LATE,
@@ -133,6 +134,25 @@ class InboundConnection(HttpToolsProtocol):
     def is_idle(self) -> bool:
         """Whether no part of a request has come, and no answer is to come."""
         return self._stage == _NONE and not self.is_active
+
+    @property
+    def began(self) -> float:
+        """When the head began that is coming, or the body behind it; never: none is."""
+        if self._stage == _HEAD:
+            return self.deadline - self._shared.header_timeout
+        return self.deadline - self._shared.body_timeout if self._stage == _BODY else _NEVER
+
+    def is_slow(self, patience: float) -> bool:
+        """Whether its head takes longer than this, behind no other request; or its body lags."""
+        seconds = self._shared.now - self.began
+        if self._stage == _HEAD:
+            return seconds >= patience and not self.is_active
+        return self._stage == _BODY and lags(self._content, seconds)
+
+    @property
+    def address(self) -> str | None:
+        """Of the other end; None: it has none."""
+        return self.client[0] if self.client else None
 
     def fileno(self) -> int:
         """The descriptor of the socket, -1 if it is closed."""

@@ -1,7 +1,8 @@
 """How long to wait before the next attempt, and when there is none (design, section 7).
 
 Owns the retry policies. Promises: `attempts` is the number of executions, not of repetitions
-(R0.41); a wait is finite whatever the attempt; the wait counts from now, never from the old time.
+(R0.41), and no more than a row can count; a wait is finite whatever the attempt; the wait counts
+from now, never from the old time.
 Known limit: a policy decides row by row; it does not know that everything fails. That is a
 circuit breaker's business.
 """
@@ -18,6 +19,9 @@ from typing import Literal, Protocol, get_args
 from inboxd.errors import UsageError
 from inboxd.model import duration
 from inboxd.model.duration import Duration
+
+# A row counts its attempts in a smallint.
+MOST_ATTEMPTS = 32_767
 
 # full: at random between nothing and the whole wait; half: between half of it and the whole.
 Jitter = Literal["full", "half", "none"]
@@ -40,7 +44,8 @@ class _Policy:
     permanent: tuple[type[BaseException] | str, ...] = ()
 
     def __post_init__(self) -> None:
-        self._check(_is_number(self.attempts, whole=True), "attempts", "1 or more")
+        countable = _is_number(self.attempts, whole=True) and self.attempts <= MOST_ATTEMPTS
+        self._check(countable, "attempts", f"1 to {MOST_ATTEMPTS:,}")
         self._check(self.jitter in get_args(Jitter), "jitter", '"full", "half" or "none"')
         named = _is_list(self.permanent) and all(map(_names_error, self.permanent))
         self._check(named, "permanent", 'exception types, or names such as "smtplib.SMTPException"')

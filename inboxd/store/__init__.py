@@ -4,8 +4,8 @@
   that wait for a declaration). Commands: `commands`, `limits` (queues with limits, keys),
   `suspects`. Both: `rows` (what a claim returns), `settlements` (what a row's end is written from),
   `bodies` (large payloads), `dedup`, `unhandled`.
-- What handlers do: `handler_connection`, `handler_calls`; what they send: `batches`, `emitted`,
-  `pages`.
+- What handlers do: `handler_connection`, `handler_calls`, `prepared` (what sessions keep); what
+  they send: `batches`, `emitted`, `pages`.
 - Workers: `workers`, `leases`, `wakeups`, `controls`, `breakers`; what they declare: `topics`,
   `names`, `schedules`, `labels` (titles; and what tenants are called).
 - Relays: `relays` (leases of buckets).

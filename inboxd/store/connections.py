@@ -43,9 +43,18 @@ LOST = (
 )
 
 
+# A statement that the session had prepared does not fit any more: a table, a type or a setting has
+# changed since (a migration), or somebody has deallocated it. It is prepared anew (`prepared`).
+VOID = (
+    asyncpg.InvalidCachedStatementError,
+    asyncpg.OutdatedSchemaCacheError,
+    asyncpg.InvalidSQLStatementNameError,
+    asyncpg.DuplicatePreparedStatementError,
+)
+
 # What a statement meets that is not its own fault: the same statement works a little later. Not so
 # one that reached its time limit (57014): the same would reach it again, a smaller one may not.
-PASSING = (*LOST, asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError)
+PASSING = (*LOST, *VOID, asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError)
 
 
 def is_passing(error: BaseException) -> bool:
@@ -285,5 +294,8 @@ def explain(
             return DatabaseError(f"{said}: nothing was changed; run: inboxd history make")
         case asyncpg.InsufficientPrivilegeError():
             return DatabaseError(f"{said}: {to_the_denied}")
+        case asyncpg.OutOfMemoryError(hint=str(hint)):
+            # Of locks, most likely: the server's own words name the setting.
+            return DatabaseError(f"{said}; {hint} (see: inboxd doctor)")
         case _:
             return DatabaseError(said)

@@ -25,7 +25,8 @@ import anyio
 from inboxd.api.connection import BlockingConnection
 from inboxd.api.records import Executor
 from inboxd.errors import UsageError
-from inboxd.store.connections import Connection
+from inboxd.store import prepared
+from inboxd.store.connections import VOID, Connection
 from inboxd.store.handler_calls import Calls
 from inboxd.store.pools import Pool
 from inboxd.store.statements import shared
@@ -69,7 +70,10 @@ class LazyConnection:
     for transaction control, and once the handler has ended.
     """
 
-    __slots__ = ("_calls", "_connection", "_depth", "_open", "_turn", "_under_way", "left")
+    __slots__ = (
+        *("_calls", "_connection", "_depth", "_idle_since", "_open", "_turn", "_under_way"),
+        *("idle", "left", "prepares", "void"),
+    )
 
     def __init__(self, open_: Callable[[], Awaitable[Connection]]) -> None:
         self._open: Callable[[], Awaitable[Connection]] | None = open_
@@ -78,7 +82,14 @@ class LazyConnection:
         self._under_way: asyncio.Task[Any] | None = None
         self._depth = 0
         self._calls = Calls()
+        self._idle_since = 0.0
         self.left = False
+        # The longest time between two of its statements, or after the last one, in seconds.
+        self.idle = 0.0
+        # Whether it may have prepared or deallocated statements.
+        self.prepares = False
+        # Whether it met a statement that the session had prepared, and that does not fit any more.
+        self.void = False
 
     def execute(self, query: str, *args: Any, timeout: float | None = None) -> Answer[str]:
         """Run a statement; the status, such as "INSERT 0 1"."""
@@ -133,6 +144,8 @@ class LazyConnection:
 
     def close(self) -> None:
         """The handler ended: refuse what comes, and cancel what is under way (`left` says so)."""
+        if self._connection is not None and self._under_way is None:
+            self._end_idleness()
         self._open = None
         self._connection = None
         if self._under_way is not None:
@@ -178,10 +191,18 @@ class LazyConnection:
             if self._open is None:
                 raise UsageError(_ENDED)
             self._under_way = asyncio.current_task()
+            connection = self._connection
             try:
-                if self._connection is None:
-                    self._connection = await self._open()
-                return await operation(self._connection)
+                if connection is None:
+                    connection = self._connection = await self._open()
+                else:
+                    self._end_idleness()
+                return await operation(connection)
+            except VOID:
+                self.prepares = True
+                # Of its own names it knows more than the session.
+                self.void = self.void or not prepared.has_words(query)
+                raise
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if self.left and task is not None and task.uncancel() == 0:
@@ -190,6 +211,14 @@ class LazyConnection:
                 raise
             finally:
                 self._under_way = None
+                self._idle_since = monotonic()
+                self.prepares = self.prepares or prepared.has_words(query)
+                # Also when `close` has cancelled it: the server may have done it all the same.
+                if self.prepares and connection is not None:
+                    prepared.forget(connection)
+
+    def _end_idleness(self) -> None:
+        self.idle = max(self.idle, monotonic() - self._idle_since)
 
 
 @lru_cache(maxsize=1024)
@@ -217,6 +246,22 @@ class _Part:
         if executor == "thread":
             return lambda: BlockingConnection(self.lend())
         return self.lend
+
+    @property
+    def void(self) -> bool:
+        """Whether the handler met a prepared statement that did not fit: not its own fault."""
+        return self._lazy is not None and self._lazy.void
+
+    @property
+    def idle(self) -> float:
+        """The longest time that its transaction stood idle for the handler, in seconds."""
+        return 0.0 if self._lazy is None else self._lazy.idle
+
+    @property
+    def _tidying(self) -> str:
+        """What gives back what a rollback does not."""
+        own = self._lazy is not None and self._lazy.prepares
+        return f"{_LOCKS}{prepared.DEALLOCATE}" if own else _LOCKS
 
     def close(self) -> None:
         """The handler ended: its connection is not its any more."""
@@ -268,7 +313,7 @@ class PageSavepoint(_Part):
         self._lazy.check()
         if self.used:
             await self._page.execute(
-                f"SET CONSTRAINTS ALL IMMEDIATE; {_SESSION}{_LOCKS}{self._preamble}; {then}"
+                f"SET CONSTRAINTS ALL IMMEDIATE; {_SESSION}{self._tidying}{self._preamble}; {then}"
             )
 
     async def undo(self) -> None:
@@ -279,7 +324,7 @@ class PageSavepoint(_Part):
         try:
             with anyio.fail_after(_PATIENCE):
                 await self._page.execute(
-                    f"ROLLBACK TO SAVEPOINT handler; {_LOCKS}RELEASE SAVEPOINT handler"
+                    f"ROLLBACK TO SAVEPOINT handler; {self._tidying}RELEASE SAVEPOINT handler"
                 )
         except Exception:  # noqa: BLE001 - whatever it was, the page must not go on like this
             if not self._page.is_closed():
@@ -335,7 +380,8 @@ class OwnTransaction(_Part):
         if held is None:
             return
         begin = f"; BEGIN; {self._pool.preamble}" if chain else ""
-        await settle(held, f"SET CONSTRAINTS ALL IMMEDIATE; {_SESSION}{_LOCKS}COMMIT{begin}")
+        tidying = f"{_SESSION}{self._tidying}"
+        await settle(held, f"SET CONSTRAINTS ALL IMMEDIATE; {tidying}COMMIT{begin}")
         self.held = None
         await self._pool.release(held, begun=chain)
 
@@ -354,7 +400,7 @@ class OwnTransaction(_Part):
                 # One that the handler brought out of its transaction may be in any state.
                 if not held.is_closed() and held.is_in_transaction():
                     with suppress(Exception), anyio.fail_after(_PATIENCE):
-                        await held.execute(f"ROLLBACK; {_LOCKS}")
+                        await held.execute(f"ROLLBACK; {self._tidying}")
                         orderly = True
             finally:
                 if not (orderly or held.is_closed()):

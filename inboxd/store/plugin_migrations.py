@@ -25,7 +25,7 @@ from inboxd.errors import DatabaseError, SchemaError
 from inboxd.model.masking import redact
 from inboxd.settings import Database
 from inboxd.store import migrations, plugin_folders
-from inboxd.store.connections import LOST, Connection, connect, is_passing
+from inboxd.store.connections import LOST, VOID, Connection, connect, is_passing
 from inboxd.store.migrations import MigrationPlan
 from inboxd.store.plugin_folders import MigrationFolder, PluginMigration
 from inboxd.store.statements import Statements
@@ -227,7 +227,7 @@ def _failed(
             "it has no transaction, so a part of it may stay, such as an invalid index: remove that"
         )
     match error:
-        case _ if is_passing(error):
+        case _ if is_passing(error) and not isinstance(error, VOID):
             return DatabaseError(f"{text}; {stays}; run again: inboxd migrate")
         case asyncpg.InsufficientPrivilegeError():
             remedy = "let a role that may do it run: inboxd migrate"

@@ -24,9 +24,11 @@ import asyncpg
 
 from inboxd.errors import DatabaseError
 from inboxd.settings import Database
+from inboxd.store import prepared
 from inboxd.store.connections import (
     LOST,
     OWN_PLANS,
+    VOID,
     Connection,
     arguments,
     dial,
@@ -58,6 +60,8 @@ class Pool:
         # Room that somebody was given to make one, whether or not it has begun.
         self._opening = 0
         self._idle: list[Connection] = []
+        # Borrowed, and to prepare anew what they have prepared.
+        self._void: set[Connection] = set()
         self._waiters: deque[_Waiter] = deque()
 
     @property
@@ -96,6 +100,9 @@ class Pool:
 
         begun: its next transaction has begun, for who waits; if nobody does, it is undone.
         """
+        if connection in self._void:
+            self._void.discard(connection)
+            prepared.forget(connection)
         try:
             if not connection.is_closed():
                 begun = begun and self.wanted
@@ -108,6 +115,12 @@ class Pool:
                 self._offer_room()
             elif not self._serve(connection):
                 self._idle.append(connection)
+
+    def prepare_anew(self) -> None:
+        """What one session had prepared is void: no other session is to find that out by itself."""
+        self._void = self._open - {*self._idle}
+        for connection in self._idle:
+            prepared.forget(connection)
 
     async def close(self) -> None:
         """Say goodbye on what is idle, and end the rest."""
@@ -241,6 +254,9 @@ async def lend(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
         yield connection
     except TimeoutError:
         _give_up(connection)
+        raise
+    except VOID:
+        pool.prepare_anew()
         raise
     finally:
         await pool.release(connection)

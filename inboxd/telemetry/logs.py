@@ -1,15 +1,16 @@
 """Logs: one stream of JSON or console lines, with ids, without payloads and secrets.
 
 Owns the configuration of structlog and of the standard library's logging, which libraries use: both
-go through the same steps. Promises that values under payload-like and secret keys never appear,
-that passwords in URLs are masked, that an object of unknown class shows as its class, and that no
-value of a key breaks a line, whatever the renderer keeps that key for. Known limit: the text of a
-foreign exception is shown as it is, apart from that masking.
+go through the same steps, and `telemetry/log_writer.py` writes what comes of them. Promises that
+values under payload-like and secret keys never appear, that passwords in URLs are masked, that an
+object of unknown class shows as its class, and that no value of a key breaks a line, whatever the
+renderer keeps that key for. Known limit: the text of a foreign exception is shown as it is, apart
+from that masking.
 """
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from datetime import date, datetime, timedelta
@@ -25,6 +26,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from inboxd.model.masking import redact
+from inboxd.telemetry.log_writer import PATIENCE, LogWriter
 
 Level = Literal["debug", "info", "warning", "error"]
 Style = Literal["auto", "json", "console"]
@@ -43,6 +45,9 @@ _MAX_INTEGER = 2**63
 _BELOW = ("stack", "exception")
 # They speak at "info" of what our own lines say better; `configure` never lowers this.
 _QUIET = ("uvicorn", "asyncio", "aiosmtpd", "mail.log")
+
+# What counts the lines that are left out, in a process that has metrics.
+_counts: list[Callable[[], None]] = []
 
 _ids: ContextVar[Mapping[str, object]] = ContextVar("inboxd_log_ids")
 
@@ -92,11 +97,47 @@ def configure(
     stream = stream or sys.stderr
     as_console = style == "console" or (style == "auto" and stream.isatty())
     render = _renderer(stream) if as_console else _to_json
-    handler = logging.StreamHandler(stream)
+    handler = _way_out(stream)
     _format(handler, render, _shared_steps(worker, process))
     logging.captureWarnings(capture=True)
     logging.basicConfig(handlers=[handler], force=True)
     set_level(level, rows=rows)
+
+
+def _way_out(stream: TextIO) -> logging.Handler:
+    try:
+        descriptor = stream.fileno()
+    except (AttributeError, OSError):  # closed from the start, or in memory: nothing waits for it
+        return logging.StreamHandler(stream)
+    return LogWriter(descriptor, stream.encoding, on_drop=_count_drop)
+
+
+def _writer() -> LogWriter | None:
+    handlers = logging.getLogger().handlers
+    return next((each for each in handlers if isinstance(each, LogWriter)), None)
+
+
+def put(text: str) -> bool:
+    """Write a text that is no record after all that was logged; False if no log goes out here."""
+    if writer := _writer():
+        writer.put(text)
+    return writer is not None
+
+
+def flush(within: float = PATIENCE) -> bool:
+    """Wait until all lines are written, for so many seconds; whether they are."""
+    writer = _writer()
+    return writer is None or writer.wait(within)
+
+
+def count_drops(count: Callable[[], None]) -> None:
+    """Have each line counted that finds no room, from now on."""
+    _counts[:] = [count]
+
+
+def _count_drop() -> None:
+    for count in _counts:
+        count()
 
 
 @contextmanager

@@ -392,6 +392,9 @@ class Metrics:
             "How late the event loop ran what was due, measured ten times a second.",
             _STEP_BUCKETS,
         )
+        self.log_lines_dropped = self._counter(
+            "inboxd_log_lines_dropped", "Lines that are not in the log, since nobody read it."
+        )
         build = self._gauge(
             "inboxd_build_info", "1, with the versions that run.", "version", "python"
         )

@@ -79,7 +79,7 @@ class WebhookMetrics:
         )
         self._in_flight_bytes = Gauge(
             "inboxd_webhook_in_flight_bytes",
-            "Bytes of bodies that are in memory, or announced.",
+            "Bytes of bodies that are in memory.",
             registry=registry,
         )
         self._success = Gauge(

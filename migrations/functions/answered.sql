@@ -6,7 +6,7 @@
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.answered(receipt_ids uuid[])
     RETURNS TABLE (receipt_id uuid, event_ids uuid[], outcome text)
-    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     RETURN QUERY EXECUTE format(
         'SELECT r.receipt_id, r.event_ids, r.outcome FROM {schema}.receipts r'

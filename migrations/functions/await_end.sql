@@ -7,10 +7,11 @@
 -- locks: the row that is awaited
 CREATE OR REPLACE FUNCTION {schema}.await_end(INOUT needs uuid, OUT known boolean, OUT outcome text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     c         record;
+    heir      bigint;
     successor uuid;
 BEGIN
     known := true;
@@ -29,18 +30,16 @@ BEGIN
             RETURN;
         END IF;
         -- A new statement: what settled while the first one waited for it is seen here.
-        SELECT h.id, h.status, h.cancel_requested INTO c FROM {schema}.commands_history h
-         WHERE h.command_id = await_end.needs ORDER BY h.finished_at DESC LIMIT 1;
+        SELECT s.id, s.status, s.cancel_requested INTO c FROM {schema}.settled_commands(ARRAY[await_end.needs]) s
+         ORDER BY s.id DESC LIMIT 1;
         known := FOUND;
         EXIT WHEN c.status IS DISTINCT FROM 'failed';
-        SELECT s.uuid INTO successor
-          FROM {schema}.replays r
-         CROSS JOIN LATERAL (
-             SELECT n.command_id AS uuid FROM {schema}.commands n WHERE n.id = r.new_id
-             UNION ALL
-             SELECT n.command_id FROM {schema}.commands_history n WHERE n.id = r.new_id) s
-         WHERE r.kind = 'command' AND r.old_id = c.id AND r.new_id <> c.id LIMIT 1;
+        SELECT r.new_id INTO heir
+          FROM {schema}.replays r WHERE r.kind = 'command' AND r.old_id = c.id AND r.new_id <> c.id LIMIT 1;
         EXIT WHEN NOT FOUND;
+        successor := coalesce((SELECT n.command_id FROM {schema}.commands n WHERE n.id = heir),
+                              (SELECT s.command_id FROM {schema}.settled_commands(NULL, ARRAY[heir]) s LIMIT 1));
+        EXIT WHEN successor IS NULL;
         needs := successor;
     END LOOP;
     outcome := CASE WHEN c.status = 'cancelled' AND NOT c.cancel_requested THEN 'skipped'

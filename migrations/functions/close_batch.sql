@@ -4,7 +4,7 @@
 -- locks: the batch's row
 CREATE OR REPLACE FUNCTION {schema}.close_batch(batch uuid) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     b {schema}.batches;
 BEGIN

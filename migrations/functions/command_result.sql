@@ -2,7 +2,7 @@
 --
 -- Of several rows with one command_id, the unsettled one, or else the newest. A dead letter that ran again as a new row is
 -- answered for by that row. No row: there is no such command that has committed, or its history is gone. What has not ended
--- costs one look into an index; only what has ended is looked for in the partitions of history.
+-- costs one look into an index; only what has ended is looked for in the days of history.
 -- called by: producers
 -- roles: producer, worker
 -- locks: nothing
@@ -13,28 +13,27 @@ CREATE OR REPLACE FUNCTION {schema}.command_result(command_id uuid)
 DECLARE
     wanted uuid := command_result.command_id;
     seen   record;
-    heir   uuid;
+    heir   bigint;
 BEGIN
     LOOP
-        SELECT c.id, c.status, c.result, c.errors INTO seen FROM {schema}.commands c WHERE c.command_id = wanted;
+        SELECT c.id, c.status, c.result, c.errors -> -1 ->> 'error' AS error INTO seen
+          FROM {schema}.commands c WHERE c.command_id = wanted;
         EXIT WHEN FOUND;
-        SELECT h.* INTO seen
-          FROM (SELECT id, status, result, errors FROM {schema}.commands_history
-                 WHERE command_id = wanted OFFSET 0) h
-         ORDER BY h.id DESC LIMIT 1;
+        SELECT s.id, s.status, s.result, s.error INTO seen
+          FROM {schema}.settled_commands(ARRAY[wanted]) s ORDER BY s.id DESC LIMIT 1;
         IF NOT FOUND THEN
             RETURN;
         END IF;
         EXIT WHEN seen.status <> 'failed';
-        SELECT coalesce((SELECT c.command_id FROM {schema}.commands c WHERE c.id = r.new_id),
-                        (SELECT h.command_id FROM {schema}.commands_history h WHERE h.id = r.new_id LIMIT 1))
-          INTO heir
+        SELECT r.new_id INTO heir
           FROM (SELECT new_id, at FROM {schema}.replays
                  WHERE old_id = seen.id AND kind = 'command' AND new_id <> old_id OFFSET 0) r
          ORDER BY r.at DESC LIMIT 1;
-        EXIT WHEN heir IS NULL;
-        wanted := heir;
+        EXIT WHEN NOT FOUND;
+        wanted := coalesce((SELECT c.command_id FROM {schema}.commands c WHERE c.id = heir),
+                           (SELECT s.command_id FROM {schema}.settled_commands(NULL, ARRAY[heir]) s LIMIT 1));
+        EXIT WHEN wanted IS NULL;
     END LOOP;
-    RETURN QUERY SELECT seen.status, seen.result, seen.errors -> -1 ->> 'error';
+    RETURN QUERY SELECT seen.status, seen.result, seen.error;
 END
 $$;

@@ -7,7 +7,7 @@
 -- roles: none
 -- locks: the new lines; what release locks
 CREATE OR REPLACE FUNCTION {schema}.commands_settled() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     all_of record;
 BEGIN

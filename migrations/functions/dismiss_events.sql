@@ -5,7 +5,7 @@
 -- locks: the rows (held already)
 CREATE OR REPLACE FUNCTION {schema}.dismiss_events(ids bigint[]) RETURNS SETOF bigint
     LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     WITH gone AS (
         DELETE FROM {schema}.events WHERE id = ANY (ids) AND status LIKE 'failed' RETURNING *
     )

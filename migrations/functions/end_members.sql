@@ -6,7 +6,7 @@
 -- locks: the members, in the order of ids
 CREATE OR REPLACE FUNCTION {schema}.end_members(batch bigint, ends text, page integer)
     RETURNS bigint LANGUAGE plpgsql
-    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     moved bigint;
 BEGIN

@@ -7,7 +7,7 @@
 -- locks: the rows
 CREATE OR REPLACE FUNCTION {schema}.end_waiting(ids uuid[], ends text[])
     RETURNS TABLE(command_id uuid, outcome text, awaited boolean) LANGUAGE plpgsql
-    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY

@@ -6,7 +6,7 @@
 -- locks: the rows
 CREATE OR REPLACE FUNCTION {schema}.erase_receipts(receipts uuid[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
     erased uuid;
 BEGIN

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION {schema}.fold_batch(
     batch bigint, page integer DEFAULT 1000,
     OUT status text, OUT unsettled bigint, OUT more boolean, OUT parent bigint
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     b       record;

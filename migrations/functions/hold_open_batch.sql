@@ -6,7 +6,7 @@
 -- locks: the batch's row, KEY SHARE
 CREATE OR REPLACE FUNCTION {schema}.hold_open_batch(batch uuid) RETURNS {schema}.batches
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     b {schema}.batches;
 BEGIN

@@ -1,7 +1,7 @@
 -- Whether this very transaction takes events: it has written the intake, which producers may not.
 --
 -- What is taken was accepted once, by the bounds of its time.
--- called by: refuse_bytes, refuse_headers
+-- called by: put_body, refuse_bytes, refuse_headers
 -- roles: none
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.is_taking() RETURNS boolean

@@ -9,7 +9,7 @@
 -- locks: its records in dedup, for which it waits; the new line of duplicates
 CREATE OR REPLACE FUNCTION {schema}.judge_event(given {schema}.events, OUT verdict text, OUT first_event uuid)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     says      bigint := {schema}.body_hash(given.type, given.schema_version, given.payload);
     but       text := {schema}.contradiction(given.dedup_key, says);

@@ -7,7 +7,7 @@
 -- locks: the copies
 CREATE OR REPLACE FUNCTION {schema}.keep_receipts(first timestamptz, past timestamptz) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     low    uuid := rpad(lpad(to_hex((extract(epoch FROM first) * 1000)::bigint), 12, '0'), 32, '0')::uuid;
     high   uuid := rpad(lpad(to_hex((extract(epoch FROM past) * 1000)::bigint), 12, '0'), 32, '0')::uuid;

@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION {schema}.kept_command(command_key uuid, of_type text, key text)
     RETURNS TABLE (id bigint, command_id uuid)
     LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     SELECT c.id, c.command_id FROM {schema}.commands c WHERE c.command_id = command_key
     UNION ALL
     SELECT c.id, c.command_id FROM {schema}.commands c

@@ -9,7 +9,7 @@
 -- locks: the reservation of ids; the intakes' rows
 CREATE OR REPLACE FUNCTION {schema}.open_intakes(origins text[], types text[], topics text[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     newest bigint;
     lowest bigint;

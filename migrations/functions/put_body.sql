@@ -1,12 +1,26 @@
--- Move a large payload to bodies.
+-- Move a payload to bodies that is large, as it is stored or as text: jsonb keeps 1e308 in a dozen bytes, and writes out all
+-- of its digits. What is kept as its size is that of the text, which is what a worker holds in memory.
 --
--- Without a partition for today that is attached, the payload stays in the row: slower, never lost.
+-- Where the text is much longer than what is stored, numbers that no float holds are refused: no handler can read them, and
+-- ten bytes may be 131,000 digits. Not so what was accepted once. Without a partition for today that is attached, the payload
+-- stays in the row: slower, never lost.
 -- called by: trigger commands_body, trigger events_body
 -- roles: none
 -- locks: the new row
 CREATE OR REPLACE FUNCTION {schema}.put_body() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
+DECLARE
+    written    CONSTANT text := NEW.payload::text;
+    text_bytes CONSTANT integer := octet_length(written);
 BEGIN
+    -- Small ones are known by their text: a zero may have as many digits.
+    IF text_bytes > 2 * pg_column_size(NEW.payload)
+       AND (strpos(written, '0.' || repeat('0', 400)) > 0
+            OR jsonb_path_exists(NEW.payload, 'strict $.** ? (@ > 1.8e308 || @ < -1.8e308)'))
+       AND NOT {schema}.is_taking() THEN
+        RAISE EXCEPTION 'the payload has a number that no float holds: write it as a text'
+            USING ERRCODE = 'check_violation', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME, COLUMN = 'payload';
+    END IF;
     IF NOT EXISTS (SELECT FROM pg_inherits
                     WHERE inhrelid = to_regclass('{schema}.bodies' || to_char(now(), '_YYYYMMDD'))
                       AND inhparent = to_regclass('{schema}.bodies') AND NOT inhdetachpending) THEN
@@ -14,7 +28,7 @@ BEGIN
     END IF;
     INSERT INTO {schema}.bodies (payload) VALUES (NEW.payload)
         RETURNING id, created_at INTO NEW.body_id, NEW.body_at;
-    NEW.body_bytes := pg_column_size(NEW.payload);
+    NEW.body_bytes := text_bytes;
     NEW.payload := NULL;
     RETURN NEW;
 END

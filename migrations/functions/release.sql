@@ -9,7 +9,7 @@
 -- locks: the dependents, commands before batches, each in one order
 CREATE OR REPLACE FUNCTION {schema}.release(ended uuid[], outcomes text[])
     RETURNS void LANGUAGE plpgsql
-    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     freed   uuid[];
     takes   integer[];

@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION {schema}.release_receipts(
     of_source text, past bigint, most integer,
     OUT released integer, OUT last bigint, OUT more boolean, OUT busy boolean
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = on AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = on SET jit = off AS $$
 DECLARE
     places  bigint[];
     changed record;

@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION {schema}.remember(
     of_topic text, of_source text, with_key text, as_event uuid, saying bigint,
     OUT first_event uuid, OUT conflict boolean
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     LOOP
         INSERT INTO {schema}.dedup (topic, source, key, event_id, body_hash)

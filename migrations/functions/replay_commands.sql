@@ -10,7 +10,7 @@
 CREATE OR REPLACE FUNCTION {schema}.replay_commands(ids bigint[], actor text, reason text)
     RETURNS TABLE (old_id bigint, new_id bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     replayed bigint[];

@@ -6,7 +6,7 @@
 CREATE OR REPLACE FUNCTION {schema}.resend_deliveries(ids bigint[], actor text, reason text)
     RETURNS TABLE (old_id bigint, new_id bigint)
     LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     WITH old AS MATERIALIZED (
         SELECT * FROM {schema}.commands_history
          WHERE id = ANY (ids) AND type = 'webhook.deliver' AND status <> 'failed'

@@ -7,7 +7,7 @@
 -- locks: as hold_unique_keys; what cancel_unique locks
 CREATE OR REPLACE FUNCTION {schema}.resolve_unique_keys(types text[], keys text[], on_conflicts text[])
     RETURNS boolean[] LANGUAGE plpgsql
-    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     wrong record;
     stays boolean[];

@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION {schema}.send_workflow(
     causation_id uuid DEFAULT NULL, traceparent text DEFAULT NULL, batch_id uuid DEFAULT NULL,
     OUT id bigint, OUT new_batch_id uuid
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_nestloop = off SET enable_hashjoin = on AS $$
+    SET enable_nestloop = off SET enable_hashjoin = on SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     b     {schema}.batches;

@@ -8,7 +8,7 @@
 -- locks: the row
 CREATE OR REPLACE FUNCTION {schema}.settle_command(
     command bigint, held_fence bigint, worker uuid, seconds double precision, outcome jsonb DEFAULT NULL
-) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     WITH gone AS (
         DELETE FROM {schema}.commands
@@ -22,7 +22,7 @@ BEGIN
             batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
             body_id, body_at, body_bytes, created_at, updated_at, finished_at, duration, awaited)
     SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-           unique_key, tenant, entity_type, entity_id, 'succeeded', attempts + 1, max_attempts, crashes,
+           unique_key, tenant, entity_type, entity_id, 'succeeded', least(attempts + 1, 32767), max_attempts, crashes,
            fence, run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id,
            replay_of, batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, outcome,
            progress, body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(),

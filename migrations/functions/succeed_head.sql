@@ -8,7 +8,7 @@
 -- locks: the line's bucket; the next head
 CREATE OR REPLACE FUNCTION {schema}.succeed_head() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     behind bigint := OLD.position;
 BEGIN

@@ -8,7 +8,7 @@
 CREATE OR REPLACE FUNCTION {schema}.unwritten_event(
     of_type text, of_version integer, in_topic text, of_source text, with_key text, given_id uuid, saying jsonb
 ) RETURNS {schema}.emitted LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     says  bigint := {schema}.body_hash(of_type, coalesce(of_version, 1), coalesce(saying, '{}'));
     place record;

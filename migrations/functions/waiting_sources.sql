@@ -5,7 +5,7 @@
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.waiting_sources(sources text[], holds boolean[]) RETURNS text[]
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     RETURN (SELECT array_agg(s.name ORDER BY s.name COLLATE "C")
               FROM (SELECT u.name, bool_or(u.hold) AS hold FROM unnest(sources, holds) AS u(name, hold) GROUP BY 1) AS s

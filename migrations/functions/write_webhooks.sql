@@ -19,7 +19,7 @@ CREATE OR REPLACE FUNCTION {schema}.write_webhooks(
     origin_kinds text[] DEFAULT NULL, origin_ids bigint[] DEFAULT NULL
 ) RETURNS TABLE (ordinal bigint, endpoint text, id bigint, command_id uuid, message_id text, duplicate boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC'
-    SET enable_hashjoin = on SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_hashjoin = on SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM {schema}.refuse_ragged(
@@ -47,11 +47,15 @@ BEGIN
                     ELSE s.type = ANY (e.types)
                          OR EXISTS (SELECT FROM unnest(e.types) AS t(pattern)
                                      WHERE right(t.pattern, 1) = '*' AND starts_with(s.type, left(t.pattern, -1))) END
+    ), ended AS MATERIALIZED (
+        SELECT s.command_id
+          FROM (SELECT array_agg(g.command_id) AS ids FROM given g WHERE g.given_id IS NOT NULL) AS chosen
+         CROSS JOIN LATERAL {schema}.settled_commands(chosen.ids) s WHERE chosen.ids IS NOT NULL
     ), first AS (
         INSERT INTO {schema}.sent_webhooks (command_id)
         SELECT DISTINCT g.command_id FROM given g
          WHERE g.given_id IS NOT NULL
-           AND NOT EXISTS (SELECT FROM {schema}.commands_history h WHERE h.command_id = g.command_id OFFSET 0)
+           AND NOT EXISTS (SELECT FROM ended WHERE ended.command_id = g.command_id)
          ORDER BY g.command_id
         ON CONFLICT DO NOTHING
         RETURNING command_id

@@ -339,6 +339,30 @@ def test_a_server_that_is_set_up_badly(run_cli: Cli, monkeypatch: pytest.MonkeyP
     assert report.of("connections")[0]["verdict"] in {"warning", "critical"}
 
 
+_ALL_OF_HISTORY = """
+begin;
+select from inboxd.events_history where id = 0;
+select from inboxd.commands_history where id = 0
+"""
+_LOCKED = """
+select count(*) from pg_locks l join pg_class c on c.oid = l.relation
+ where l.pid = pg_backend_pid() and c.relname ~ '_history_[0-9]{8}'
+"""
+
+
+def test_how_many_locks_a_look_at_all_of_history_takes(
+    cli: Cli, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(database.dsn, autocommit=True) as connection:
+        connection.execute(_ALL_OF_HISTORY)
+        (locks,) = connection.execute(_LOCKED).fetchone() or (0,)
+    assert locks > 0
+    Report(cli).one("history locks", "ok", f"takes {locks:,} locks")
+    monkeypatch.setattr(thresholds, "HISTORY_LOCKS", AT_ONCE)
+    remedies = ("max_locks_per_transaction = ", "restart the server")
+    Report(cli).one("history locks", "notice", *remedies)
+
+
 @pytest.fixture
 def modest(sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A role that may do what the daemon does, and see nothing else; the doctor runs as it."""

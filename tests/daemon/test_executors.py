@@ -81,3 +81,14 @@ async def test_a_process_that_dies_costs_an_attempt(inbox: Inbox, tmp_path: Path
     assert all("HandlerCrashed" in each["error"] for each in errors_of(row))
     assert len(_pids(path)) == 2
     assert len(_pids(for_good)) == 3
+
+
+@pytest.mark.parametrize("how", ["write", "read"])
+async def test_standard_files_are_the_handlers(inbox: Inbox, tmp_path: Path, how: str) -> None:
+    """What it and its programs write and read there is no part of what the processes exchange."""
+    path = tmp_path / "pids"
+    told = {"path": str(path), "how": how}
+    ids = await inbox.write_many("command", "test.dying_process", [told] * 5, max_attempts=1)
+    await inbox.succeeded("command", *ids)
+    after = await inbox.write("command", "test.process", {"n": 3})
+    assert json.loads((await inbox.settled("command", after))["result"])["square"] == 9

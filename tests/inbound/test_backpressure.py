@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inboxd.inbound.answers import Refusal
 from inboxd.inbound.backpressure import AddressBuckets, InFlight, TokenBucket, allowance
+from inboxd.inbound.body_reader import Room
 from inboxd.model.receipt import Receipt
 from inboxd.settings.values import Rate
 from inboxd.store.receipts import Stored
 from tests.inbound import calls
-from tests.inbound.calls import PROVIDER, RESULT, Written, receiving
+from tests.inbound.calls import PROVIDER, RESULT, Answered, Received, Written, receiving
 from tests.support import eventually
 
 
@@ -84,6 +86,185 @@ async def test_an_endless_body_is_cut_off_where_it_is_too_large() -> None:
         tracemalloc.stop()
     assert answered.status == 413
     assert most < 1 << 20
+
+
+@pytest.mark.anyio
+async def test_a_body_that_is_announced_takes_no_room() -> None:
+    """Sixty-four megabytes that nobody sends."""
+    gate = anyio.Event()
+    async with receiving() as received, anyio.create_task_group() as group:
+        for _ in range(64):
+            group.start_soon(_announced, received, 1 << 20, gate)
+        await eventually(lambda: _coming(received, 64))
+        assert received.app.in_flight.bytes == 0
+        assert (await received.post()).status == 202
+        group.cancel_scope.cancel()
+    assert (received.app.in_flight.requests, received.app.in_flight.bytes) == (0, 0)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("http", "size"),
+    [({"max_requests": 10}, 1), ({"max_bytes": "1MiB"}, 100_000)],
+    ids=["requests", "bytes"],
+)
+async def test_bodies_that_do_not_go_on_give_way(
+    monkeypatch: pytest.MonkeyPatch, http: dict[str, Any], size: int
+) -> None:
+    monkeypatch.setattr("inboxd.inbound.backpressure._GRACE", 1e-6)
+    monkeypatch.setattr("inboxd.inbound.backpressure._SLOWEST", 1 << 40)
+    gate, answers = anyio.Event(), list[Answered]()
+    async with receiving(http=http) as received, anyio.create_task_group() as group:
+        for _ in range(10):
+            group.start_soon(_announced, received, 1 << 20, gate, b"x" * size, answers)
+        await eventually(lambda: _coming(received, 10, size))
+
+        async def is_taken() -> bool:
+            return (await received.post(b" " * (100_000 - len(RESULT)) + RESULT)).status == 202
+
+        await eventually(is_taken)
+        await eventually(lambda: _answered(answers, 10))
+        assert {each.status for each in answers} == {503}
+        assert all(int(each.headers["retry-after"]) > 0 for each in answers)
+        assert (received.app.in_flight.requests, received.app.in_flight.bytes) == (0, 0)
+        group.cancel_scope.cancel()
+
+
+async def _announced(
+    received: Received,
+    length: int,
+    gate: anyio.Event,
+    first: bytes = b"",
+    answers: list[Answered] | None = None,
+) -> None:
+    """A request of which no more than the beginning of its body ever comes."""
+    answered = Answered()
+
+    async def receive() -> dict[str, Any]:
+        nonlocal first
+        if first:
+            part, first = first, b""
+            return {"type": "http.request", "body": part, "more_body": True}
+        await gate.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            answered.status = message["status"]
+            answered.headers = {k.decode(): v.decode() for k, v in message["headers"]}
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/in/provider",
+        "client": ("192.0.2.9", 1),
+        "headers": [(b"content-length", b"%d" % length)],
+    }
+    await received.app(scope, receive, send)
+    if answers is not None:
+        answers.append(answered)
+
+
+async def _coming(received: Received, count: int, size: int = 0) -> bool:
+    coming = received.app.in_flight.coming
+    return len(coming) == count and all(each.size == size for each in coming)
+
+
+async def _answered(answers: list[Answered], count: int) -> bool:
+    return len(answers) == count
+
+
+def test_who_gives_way_is_the_slowest_of_the_address_with_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inboxd.inbound.backpressure._SHARE", 1)
+    now, gone = 100.0, list[str]()
+    in_flight = InFlight(5, 10_000_000, lambda: now)
+    bodies = {}
+    for name, address in (("a", "1"), ("b", "2"), ("c", "2"), ("d", "3"), ("e", "3")):
+        assert in_flight.begin()
+
+        def give_way(name: str = name) -> None:
+            gone.append(name)
+            in_flight.requests -= 1
+
+        bodies[name] = in_flight.expect(address, give_way)
+    assert not in_flight.begin()
+    assert gone == [], "each has its time"
+    now += 11
+    bodies["a"].size = 10 * 50 * 1024 - 1  # slow as well, but alone
+    bodies["b"].size = 1000
+    bodies["d"].size = bodies["e"].size = 10 * 50 * 1024  # in time
+    assert in_flight.begin()
+    assert gone == ["c", "b"]
+    assert in_flight.begin()
+    assert in_flight.begin(), "one more: of the others, now"
+    assert gone == ["c", "b", "a"]
+    assert not in_flight.begin()
+    now += 100
+    assert not in_flight.reserve(20_000_000, "3", bodies["d"])
+    assert gone == ["c", "b", "a", "e"], "who asks gives no way"
+
+
+@pytest.mark.anyio
+async def test_who_has_more_than_its_share_gives_way_to_others() -> None:
+    """Though none of its bodies is slow yet: as many as are wanted, and no more."""
+    gate, answers = anyio.Event(), list[Answered]()
+    async with receiving(http={"max_requests": 8}) as received, anyio.create_task_group() as group:
+        for _ in range(8):
+            group.start_soon(_announced, received, 1 << 20, gate, b"x", answers)
+        await eventually(lambda: _coming(received, 8, 1))
+        assert (await received.post()).status == 202
+        await eventually(lambda: _answered(answers, 1))
+        assert answers[0].status == 503
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("most", "size"), [(8, 10), (100, 100_000)], ids=["requests", "bytes"])
+def test_one_address_has_no_more_than_its_share_where_others_ask(most: int, size: int) -> None:
+    """None of them is slow; alone it may have all there is."""
+    gone = list[int]()
+    in_flight = InFlight(most, 800_000, lambda: 100.0)
+    for number in range(8):
+        assert in_flight.begin("1")
+        assert in_flight.reserve(size, "1")
+
+        def give_way(number: int = number) -> None:
+            gone.append(number)
+            in_flight.requests -= 1
+            in_flight.bytes -= size
+
+        in_flight.expect("1", give_way).size = size - number
+
+    def takes(address: str) -> bool:
+        if not in_flight.begin(address):
+            return False
+        if in_flight.reserve(size, address):
+            return True
+        in_flight.requests -= 1
+        return False
+
+    assert not takes("1")
+    assert gone == []
+    in_flight._look_at = 0.0
+    assert [takes("2") for _ in range(7)] == [True] * 6 + [False]
+    assert gone == [7, 6, 5, 4, 3, 2], "the slowest first, down to a quarter"
+
+
+@pytest.mark.anyio
+async def test_what_comes_in_the_moment_of_giving_way_takes_no_room() -> None:
+    in_flight = InFlight(1, 1000)
+    room = Room(in_flight, "192.0.2.1")
+
+    async def receive() -> dict[str, Any]:
+        for body in list(in_flight.coming):
+            body.give_way()  # and the next part is there already
+        return {"type": "http.request", "body": b"x" * 10, "more_body": True}
+
+    with pytest.raises(Refusal):
+        await room.fill(receive, 1000)
+    room.leave()
+    assert (in_flight.requests, in_flight.bytes) == (0, 0)
 
 
 def test_room_is_given_back() -> None:

@@ -126,7 +126,8 @@ async def test_a_repetition_and_a_contradiction_are_answered_alike(database: Dat
     "body",
     [b"", b"not JSON", b"\xff\xfe\x00", b'{"providerEventId": "e"}', b'"\\u0000"', b"[1e400]",
      b"[" * 3000 + b"]" * 3000, b'{"a": "\\ud800"}', b"1." + b"1" * 20_000, b"[1e-20000]", b"\x00",
-     b"[" * 1024 + b"]" * 1024],
+     b"[" * 1024 + b"]" * 1024, b"[" + b"0e-16000, " * 90 + b"1e-900, 1]",
+     b"[" + b"1e-450, " * 20 + b"1]"],
 )  # fmt: skip
 async def test_an_authentic_body_is_kept_whatever_it_is(database: Database, body: bytes) -> None:
     async with _receiving(settings_of(database)) as received:

@@ -9,6 +9,7 @@ from tests.support import Database
 
 pytestmark = pytest.mark.anyio
 
+_TABLES = ("events", "commands")
 _TRAVEL = ("tenant", "entity_type", "entity_id", "correlation_id", "traceparent")
 _EVENTS = (*_TRAVEL, "source", "ordering_key", "dedup_key", "type", "topic")
 _COMMANDS = (*_TRAVEL, "ordering_key", "unique_key", "type", "queue")
@@ -127,6 +128,57 @@ async def test_headers_have_a_size_as_text(database: Database, few: str) -> None
     ):
         await database.execute(insert, text)
     await database.execute(insert, f'{{"h": "{"x" * (16_384 - 9)}"}}')
+
+
+_ROW = "jsonb_build_array(jsonb_build_object('type', 'a.b', 'payload', $1::jsonb))"
+_PAYLOADS = [
+    *(f"insert into inboxd.{table} (type, payload) values ('a.b', $1)" for table in _TABLES),
+    "select inboxd.emit_event('a.b', $1)",
+    "select inboxd.emit_event_arrays(array['a.b'], array[$1::jsonb])",
+    f"select inboxd.emit_events({_ROW})",
+    "select inboxd.send_command('a.b', $1)",
+    "select inboxd.send_command_arrays(array['a.b'], array[$1::jsonb])",
+    f"select inboxd.send_commands({_ROW})",
+]
+
+
+@pytest.mark.parametrize("number", ["1e131071", "-1e131071", "1e-16383", "-1e-16383", "0e-16383"])
+@pytest.mark.parametrize("statement", _PAYLOADS)
+async def test_a_few_bytes_that_are_megabytes_of_digits_are_refused(
+    database: Database, statement: str, number: str
+) -> None:
+    """811 bytes of JSON would be 11.8 MB in a worker."""
+    with pytest.raises(asyncpg.CheckViolationError) as refused:
+        await database.execute(statement, f'{{"n": [{", ".join([number] * 90)}]}}')
+    assert refused.value.args[0] == (
+        "the payload has a number that no float holds: write it as a text"
+    )
+    assert refused.value.column_name == "payload"
+
+
+@pytest.mark.parametrize("table", _TABLES)
+async def test_what_is_large_as_text_is_weighed_as_text(database: Database, table: str) -> None:
+    """What any float holds comes in, and is read when its turn has come."""
+    payload = f"[{', '.join(['1e308'] * 100)}]"
+    insert = f"insert into inboxd.{table} (type, payload) values ('a.b', $1)"
+    await database.execute(insert, payload)
+    row = (await database.fetch(f"select payload, body_id, body_bytes from inboxd.{table}"))[0]
+    assert row["payload"] is None
+    assert row["body_id"] is not None
+    assert row["body_bytes"] == await database.fetchval("select length($1::jsonb::text)", payload)
+    assert row["body_bytes"] > 30_000
+
+
+@pytest.mark.parametrize("table", _TABLES)
+async def test_a_number_that_no_float_holds_is_the_handlers_matter(
+    database: Database, table: str
+) -> None:
+    """Where it costs nobody anything: a dead letter says what is wrong with it."""
+    insert = f"insert into inboxd.{table} (type, payload) values ('a.b', $1)"
+    for payload in ('{"n": 1e400}', f'{{"n": 1e400, "text": "{"x" * 5000}"}}'):
+        await database.execute(insert, payload)
+    rows = await database.fetch(f"select body_id from inboxd.{table} order by id")
+    assert [row["body_id"] is None for row in rows] == [True, False]
 
 
 async def test_what_a_trace_needs_fits(database: Database) -> None:

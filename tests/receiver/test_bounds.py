@@ -1,4 +1,4 @@
-"""Senders that are slow, or never end: cut off in time; the memory of the process is bounded."""
+"""Senders that are slow, or never end: cut off in time, or give way; memory is bounded."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -75,6 +75,41 @@ async def test_bodies_that_never_end(inbox: Database, start_receiver: StartRecei
     async with served_meanwhile(receiver, inbox):
         answers = await asyncio.gather(*map(trickle, lengths))
     assert {answer.status for answer in answers if answer is not None} == {408}
+
+
+@pytest.mark.parametrize(
+    ("http", "sent"),
+    [
+        ({}, [_HEAD + b"content-length: 1048576\r\n\r\n"] * 64),
+        ({"max_requests": 20}, [_HEAD + b"content-length: 2\r\n\r\n1"] * 20),
+        (
+            {"max_bytes": "1MiB"},
+            [_HEAD + b"content-length: 1000000\r\n\r\n" + bytes(200_000)] * 5,
+        ),
+        ({"max_connections": 20}, [_HEAD] * 20),
+        ({"max_connections": 20}, [b""] * 20),
+    ],
+    ids=["announced", "one byte", "a part", "heads", "silent"],
+)
+async def test_who_stands_still_denies_nobody(
+    inbox: Database, start_receiver: StartReceiver, http: dict[str, object], sent: list[bytes]
+) -> None:
+    """Strangers that would stay for an hour: what the provider sends is taken all the same."""
+    times = {"body_timeout": "1h", "header_timeout": "1h", "keep_alive": "1h"}
+    receiver = await start_receiver(http={**times, **http})
+    wires = [await Wire.connect(receiver.port) for _ in sent]
+    try:
+        for wire, part in zip(wires, sent, strict=True):
+            wire.send(part)
+        provider = receiver.provider(again=True)
+        for number in range(3):
+            await provider.offer(f"m{number}")
+        provider.close()
+    finally:
+        for wire in wires:
+            wire.close()
+    await verify(inbox, provider)
+    receiver.holds()
 
 
 @pytest.mark.parametrize("length", [b"content-length: 1000000000", b"transfer-encoding: chunked"])

@@ -42,8 +42,13 @@ _FAST: Config = {
 class StartWorker(Protocol):
     """The fixture `start_worker`."""
 
-    async def __call__(self, config: Config = ..., *, ready: bool = True) -> "Worker":
-        """Start a worker on the test's database, and wait until it is ready unless told not to."""
+    async def __call__(
+        self, config: Config = ..., *, ready: bool = True, output: int | None = None
+    ) -> "Worker":
+        """Start a worker on the test's database, and wait until it is ready unless told not to.
+
+        output: the descriptor that it writes to, in place of a file.
+        """
 
 
 class Worker:
@@ -57,11 +62,13 @@ class Worker:
         *,
         forked: bool = True,
         command: Sequence[str] = ("run",),
+        output: int | None = None,
     ) -> None:
         """Start it at once; `config` has sections of settings that differ from the tests' own.
 
         forked: without an interpreter of its own, as most tests do, since that is fast.
-        command: what it is told, before its settings.
+        command: what it is told, before its settings. output: the descriptor that it writes to, in
+        place of `log`.
         """
         held = held_port()
         port = held.getsockname()[1]
@@ -74,14 +81,15 @@ class Worker:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("INBOXD_")}
         self.process: subprocess.Popen[bytes] | Forked
         # The process inherits what holds its port: it is nobody else's for as long as it lives.
-        with held, self.log.open("wb") as output:
+        with held, self.log.open("wb") as log:
+            written = log.fileno() if output is None else output
             if forked and fits():
-                self.process = fork(arguments, environment, output.fileno(), held.fileno())
+                self.process = fork(arguments, environment, written, held.fileno())
                 return
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "inboxd", *arguments],
                 stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdout=written,
                 stderr=subprocess.STDOUT,
                 env=environment,
                 start_new_session=True,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from inboxd.engine.losses import LossExemptions
 from inboxd.engine.parts import Parts
-from inboxd.errors import DedupKeyHeld
+from inboxd.errors import DedupKeyHeld, Reject
 from inboxd.events.chunks.cursors import ChunkCursors
 from inboxd.events.chunks.reading import ChunkPart, HeldChunk
 from inboxd.events.chunks.requeue import FailedChunk, make_due
@@ -21,7 +21,7 @@ from inboxd.events.quarantine import Quarantine
 from inboxd.events.settling import EventSettling, PageFailedBy, PageResults
 from inboxd.model.outcome import explain
 from inboxd.store import lines
-from inboxd.store.connections import Connection, is_passing
+from inboxd.store.connections import Connection, is_passing, is_refusal
 from inboxd.store.pools import transact
 from inboxd.telemetry.logs import get_logger
 
@@ -64,7 +64,7 @@ class VisitRecovery:
             if visit.handler.may_split and part.size > 1 and not isinstance(error, DedupKeyHeld):
                 await self._cut(visit, key, part)
             else:
-                await self._blame(visit, FailedChunk(key, part, error))
+                await self._blame_or_bury(visit, FailedChunk(key, part, error))
         except Exception as again:  # noqa: BLE001 - in an outage nobody is blamed
             _log.warning("a chunk could not be requeued", reason=explain(again).error)
         return False
@@ -76,6 +76,21 @@ class VisitRecovery:
             self.cursors.cut(visit.bucket, key, part.size // 2)
             rows = part.rows if isinstance(part, HeldChunk) else ()
             await make_due(connection, self.parts.sql, part, rows)
+
+    async def _blame_or_bury(self, visit: Visit, failed: FailedChunk) -> None:
+        """Requeue the chunk; if the database refuses that, it is dead letters, which need less.
+
+        Else it would come first in each visit, and nothing else of its bucket would be handled.
+        """
+        try:
+            await self._blame(visit, failed)
+        except Exception as refused:
+            if not is_refusal(refused):
+                raise
+            reason = explain(refused).error
+            _log.error("a chunk cannot be requeued", topic=visit.handler.topic, reason=reason)
+            dead = Reject(f"the database refuses to requeue it: {reason}")
+            await self._blame(visit, replace(failed, error=dead))
 
     async def _blame(self, visit: Visit, failed: FailedChunk) -> None:
         """Requeue the chunk, on a connection that works."""

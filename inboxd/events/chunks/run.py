@@ -163,6 +163,10 @@ class ChunkRun:
                 raise results.spoiled from error
             if connection.is_closed():
                 raise
+            if savepoint.void:
+                self._parts.pool.prepare_anew()
+                if self._settling.losses.excuse(part.first["id"]):
+                    return await self._try(task, connection, chunk, part, written)
             return error
         seconds = time.monotonic() - started
         await self._settle(written, chunk, part, events, seconds / part.size)

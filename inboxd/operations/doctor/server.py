@@ -5,6 +5,7 @@ gets; a worker of another role may have others.
 """
 
 from collections.abc import AsyncIterator, Iterator
+from math import ceil
 
 from inboxd.model.wording import size
 from inboxd.operations.doctor import thresholds
@@ -28,6 +29,7 @@ async def server(look: Look) -> AsyncIterator[Finding]:
     if not told:
         yield Finding("settings", Verdict.OK, "nothing that inboxd rests on is switched off")
     yield _connections(row)
+    yield _history_locks(await look.row("doctor_history_locks"))
     yield _unfrozen(row)
     if not row["reads_others"]:
         yield Finding(
@@ -81,6 +83,21 @@ def _connections(row: Row) -> Finding:
     remedy = "raise max_connections, lower pools, or put a pooler before it"
     share, found = used / max(1, most), f"{used} of {most}"
     return thresholds.CONNECTION_SHARE.find("connections", share, "share", found, remedy)
+
+
+def _history_locks(row: Row) -> Finding:
+    """How much of the server's locks a look at all days of history takes, until it has ended."""
+    share = row["locks"] / max(1, row["most"])
+    found = (
+        f"a look at all {row['days']:,} days of history takes {row['locks']:,} locks of the "
+        f"{row['most']:,} that all sessions share"
+    )
+    enough = ceil(row["each"] * share / thresholds.HISTORY_LOCKS_ENOUGH / 64) * 64
+    remedy = (
+        f"run: ALTER SYSTEM SET max_locks_per_transaction = {enough}; and restart the server, or "
+        "keep history for less time"
+    )
+    return thresholds.HISTORY_LOCKS.find("history locks", share, "share", found, remedy)
 
 
 def _unfrozen(row: Row) -> Finding:

@@ -57,6 +57,9 @@ SAMPLE_INTERVALS = Levels(notice=3, warning=12, critical=None)
 CLOCK_SECONDS = Levels(notice=1, warning=30, critical=None)
 NOTIFICATION_SHARE = Levels(notice=0.1, warning=0.5, critical=0.9)
 CONNECTION_SHARE = Levels(notice=0.7, warning=0.85, critical=0.95)
+# Of the server's locks, what one look at all of history takes; and what leaves room for several.
+HISTORY_LOCKS = Levels(notice=0.25, warning=0.5, critical=None)
+HISTORY_LOCKS_ENOUGH = 0.1
 SLOT_BYTES = Levels(notice=0, warning=1 << 30, critical=50 << 30)
 DEDUP_ROWS = Levels(notice=200_000_000, warning=None, critical=None)
 

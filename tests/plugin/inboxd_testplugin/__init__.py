@@ -9,6 +9,8 @@ import asyncio
 import ctypes
 import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
@@ -373,7 +375,7 @@ def slow_thread_command(command: dict[str, Any], ctx: BlockingCommandContext) ->
 
 
 class Process(BaseModel):
-    """How a process ends; it writes its id to the file `path` first."""
+    """What a process does; it writes its id to the file `path` first."""
 
     path: Path
     how: str
@@ -381,7 +383,7 @@ class Process(BaseModel):
 
 @handlers.command("test.dying_process", executor="process", timeout="5s", retry=QUICK)
 def dying_process_command(command: Process) -> str:
-    """Leave its id in a file, and then hang, end itself, or raise."""
+    """Leave its id in a file, and then hang, end itself, raise, or use its standard files."""
     with command.path.open("a") as file:
         print(os.getpid(), file=file, flush=True)
     match command.how:
@@ -394,6 +396,13 @@ def dying_process_command(command: Process) -> str:
                 os._exit(9)
         case "raise":
             raise ValueError("from another process")
+        case "write":
+            os.write(1, b"RETURN 3\nhi\n")
+            subprocess.run(["/bin/echo", "hi"], check=True)
+            print("hi", file=sys.__stdout__, flush=True)
+        case "read":
+            subprocess.run(["/bin/cat"], check=True)
+            return f"read {os.read(0, 1)!r}"
     return "lived"
 
 

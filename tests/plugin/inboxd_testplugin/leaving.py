@@ -19,6 +19,8 @@ from inboxd import (
 )
 
 _QUICK = Fixed(base="100ms", attempts=2, jitter="none")
+# Longer than the limit of the tests that use it.
+_IDLE = 3
 _var = contextvars.ContextVar("left_behind", default="clean")
 _tasks: list[asyncio.Task[Any]] = []
 
@@ -62,7 +64,7 @@ def leaving_thread_event(event: Event[dict[str, Any]], ctx: BlockingEventContext
     ctx.connection.execute("select pg_sleep($1)", float(event.payload["seconds"]))
 
 
-async def _leave(  # noqa: C901, PLR0912 - a table of ways, each a line or two
+async def _leave(  # noqa: C901, PLR0912, PLR0915 - a table of ways, each a line or two
     how: str, ctx: EventContext | CommandContext, kind: str, row_id: int
 ) -> None:
     match how:
@@ -84,6 +86,25 @@ async def _leave(  # noqa: C901, PLR0912 - a table of ways, each a line or two
         case "locks":
             await ctx.connection.execute("select pg_advisory_lock(4711)")
             raise ValueError("as told")
+        case "prepare":
+            await ctx.connection.execute("prepare left_behind as select 1")
+        case "prepare and fail":
+            await ctx.connection.execute("prepare left_behind as select 1")
+            raise ValueError("as told")
+        case "deallocate":
+            await ctx.connection.execute("deallocate all")
+        case "deallocate out of sight":
+            await ctx.connection.execute("select deallocate_out_of_sight()")
+        case "prepare out of sight":
+            await ctx.connection.execute("select prepare_out_of_sight()")
+        case "star":
+            await ctx.connection.fetchrow("select * from starred where n = $1", 1)
+        case "its own mistake":
+            await ctx.connection.execute("execute nobodys")
+        case "idle":
+            await ctx.connection.execute(_LOOK, kind, row_id, "before")
+            await asyncio.sleep(_IDLE)
+            await ctx.connection.execute(_LOOK, kind, row_id, "after")
         case "statement beside a failure":
             await asyncio.gather(
                 ctx.connection.execute("select 1 / 0"), ctx.connection.execute(_LONG)

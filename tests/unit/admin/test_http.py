@@ -64,6 +64,37 @@ async def client(metrics: Metrics, told: Told) -> AsyncIterator[httpx.AsyncClien
         group.cancel_scope.cancel()
 
 
+async def test_connections_that_say_nothing_keep_no_probe_from_its_answer(
+    client: httpx.AsyncClient,
+) -> None:
+    port = client.base_url.port
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
+    try:
+        for each in silent[::2]:
+            each.sendall(b"GET /healthz HTTP/1.1\r\nX: ")  # a head that does not end
+
+        async def is_answered() -> bool:
+            return (await client.get("/healthz")).status_code == 200
+
+        await eventually(is_answered)
+
+        async def are_closed() -> bool:
+            return all(_is_closed(each) for each in silent)
+
+        await eventually(are_closed)
+    finally:
+        for each in silent:
+            each.close()
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+
+
 async def test_metrics_as_text(client: httpx.AsyncClient, metrics: Metrics) -> None:
     metrics.tally.add("event", "a.b", "succeeded", 0.1, 0.1)
     answer = await client.get("/metrics")

@@ -110,6 +110,7 @@ def test_permanent_errors_by_class_or_name(permanent: Any, error: Exception, wan
     "wrong",
     [
         lambda: Exponential(attempts=0),
+        lambda: Fixed(attempts=100_000),
         lambda: Exponential(attempts=True),
         lambda: Exponential(attempts=1.5),  # type: ignore[arg-type]
         lambda: Exponential(factor=0.5),
@@ -166,7 +167,7 @@ def test_new_delays_bring_their_own_attempts() -> None:
         ({"kind": "fixed", "factor": 2}, "kind 'fixed' has no 'factor'"),
         ({"kind": "explicit"}, "delays"),
         ({"base": 2}, "is not a duration"),
-        ({"attempts": "three"}, "1 or more"),
+        ({"attempts": "three"}, "1 to 32,767"),
     ],
 )
 def test_a_wrong_setting_names_its_remedy(mapping: dict[str, object], message: str) -> None:

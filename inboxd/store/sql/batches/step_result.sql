@@ -17,5 +17,6 @@ SELECT up.id AS workflow, s.member, nested.id IS NOT NULL AS is_batch,
   LEFT JOIN LATERAL (SELECT id FROM {schema}.batches b WHERE b.batch_id = s.member LIMIT 1) nested ON true
   LEFT JOIN LATERAL (SELECT status FROM {schema}.commands c WHERE c.command_id = s.member LIMIT 1) c ON true
   LEFT JOIN LATERAL (
-      SELECT status, result FROM {schema}.commands_history h WHERE h.command_id = s.member LIMIT 1) h ON true
+      SELECT status, result FROM {schema}.settled_commands(ARRAY[s.member]) f
+       WHERE s.member IS NOT NULL AND nested.id IS NULL AND c.status IS NULL LIMIT 1) h ON true
  WHERE up.kind = 'workflow'

@@ -4,7 +4,7 @@
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows; the caller has the bucket
 UPDATE {schema}.events e
-   SET status = 'failed', position = NULL, head = false, attempts = e.attempts + 1, crashes = $7,
+   SET status = 'failed', position = NULL, head = false, attempts = least(e.attempts + 1, 32767), crashes = $7,
        errors = CASE WHEN jsonb_array_length(e.errors) >= 50 THEN e.errors - 0 ELSE coalesce(e.errors, '[]') END
                 || (jsonb_build_object('at', clock_timestamp()) || $5::jsonb),
        fingerprint = $6, updated_at = clock_timestamp()

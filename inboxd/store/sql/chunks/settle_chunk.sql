@@ -13,7 +13,7 @@ WITH gone AS (
            ({event but status, attempts, updated_at},
             status, attempts, updated_at, finished_at, duration, worker_id)
     SELECT {event but status, attempts, updated_at},
-           'succeeded', attempts + 1, clock_timestamp(), clock_timestamp(), make_interval(secs => $5), $6::uuid
+           'succeeded', least(attempts + 1, 32767), clock_timestamp(), clock_timestamp(), make_interval(secs => $5), $6::uuid
       FROM gone
 )
 SELECT type, {schema}.beginning(tenant) AS tenant, count(*)::integer AS rows FROM gone GROUP BY 1, 2

@@ -28,7 +28,7 @@ WITH held AS MATERIALIZED (
 )
 UPDATE {schema}.commands c
    SET status = CASE WHEN judged.lone_crashes >= $2 THEN 'failed' ELSE 'pending' END,
-       crashes = c.crashes + 1,
+       crashes = least(c.crashes + 1, 32767),
        suspect_group = CASE WHEN judged.lone_crashes >= $2 THEN NULL ELSE judged.name END,
        lone_crashes = judged.lone_crashes,
        worker_id = NULL,

@@ -14,7 +14,7 @@
 -- locks: the rows
 UPDATE {schema}.commands c
    SET status = new.status,
-       attempts = c.attempts + new.spent,
+       attempts = least(c.attempts + new.spent, 32767),
        crashes = CASE WHEN new.status = 'failed' OR new.released THEN c.crashes ELSE 0 END,
        suspect_group = CASE WHEN new.status <> 'failed' AND new.released THEN c.suspect_group END,
        run_at = CASE WHEN c.cancel_requested THEN clock_timestamp()

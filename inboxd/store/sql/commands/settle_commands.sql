@@ -20,6 +20,6 @@ INSERT INTO {schema}.commands_history
        ({command but status, attempts, result, updated_at},
         status, attempts, result, updated_at, finished_at, duration)
 SELECT {command but status, attempts, result, updated_at},
-       ended, attempts + 1, outcome::jsonb, clock_timestamp(), clock_timestamp(), make_interval(secs => seconds)
+       ended, least(attempts + 1, 32767), outcome::jsonb, clock_timestamp(), clock_timestamp(), make_interval(secs => seconds)
   FROM gone
 RETURNING id

@@ -3,5 +3,5 @@
 -- parameters: $1 bigint id, $2 interval for how long it is kept
 -- returns: nothing
 -- locks: the row (held already)
-UPDATE {schema}.events SET crashes = crashes + 1, run_at = clock_timestamp() + $2::interval
+UPDATE {schema}.events SET crashes = least(crashes + 1, 32767), run_at = clock_timestamp() + $2::interval
  WHERE id = $1

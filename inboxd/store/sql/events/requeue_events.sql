@@ -9,7 +9,7 @@
 -- locks: the rows (held already)
 UPDATE {schema}.events e
    SET status = new.status,
-       attempts = e.attempts + new.spent,
+       attempts = least(e.attempts + new.spent, 32767),
        crashes = new.crashes,
        run_at = coalesce(new.run_at, clock_timestamp() + make_interval(secs => new.seconds), e.run_at),
        errors = CASE WHEN new.error IS NULL THEN e.errors

@@ -13,5 +13,5 @@ INSERT INTO {schema}.events_history
        ({event but status, attempts, updated_at},
         status, attempts, updated_at, finished_at, duration, worker_id)
 SELECT {event but status, attempts, updated_at},
-       'succeeded', attempts + 1, clock_timestamp(), clock_timestamp(), make_interval(secs => seconds), $3::uuid
+       'succeeded', least(attempts + 1, 32767), clock_timestamp(), clock_timestamp(), make_interval(secs => seconds), $3::uuid
   FROM gone

@@ -1,0 +1,9 @@
+"""Lost connections: the first of a row are excused, whatever follows is its own."""
+
+from inboxd.engine.losses import LossExemptions
+
+
+def test_a_row_that_was_blamed_has_no_new_excuses() -> None:
+    losses = LossExemptions()
+    assert [losses.excuse(7) for _ in range(6)] == [True, True, False, False, False, False]
+    assert losses.excuse(8), "each row has its own"
