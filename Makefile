@@ -16,10 +16,10 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt test test-brokers test-gate test-lowest test-long test-plans test-pooler test-screens test-matrix ready chaos demo demo-bets demo-accounts screenshots bench profile dist clean
+.PHONY: help setup check fmt test test-brokers test-databases test-gate test-lowest test-long test-plans test-pooler test-screens test-matrix ready chaos demo demo-bets demo-accounts screenshots bench profile dist clean
 
 help: ## show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv and install the project into it (PYTHON=python3.12: .venv-3.12)
 
@@ -57,7 +57,7 @@ fmt: $(READY) ## format, and mend what can be mended
 test test-long test-plans test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES)
 
 # Many interpreters start here: where the environment says so, each would compile everything again.
-test test-brokers test-gate test-long test-plans test-pooler test-screens: export PYTHONDONTWRITEBYTECODE :=
+test test-brokers test-databases test-gate test-long test-plans test-pooler test-screens: export PYTHONDONTWRITEBYTECODE :=
 
 # Tests mostly wait: three processes keep two cores busy, each with a server of its own; the long ones work.
 # OPTIONS: more of pytest's. JOBS=0: one after the other, as on a server that is given, whose roles and
@@ -68,17 +68,21 @@ SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder $(
 # What this run was told is not for a make that a test runs.
 unexport JOBS LONG OPTIONS TESTS
 
-# Tests that need a broker's server or a browser, and those of the gate, are targets of their own.
+# Tests that need a broker's server, Debian's PostgreSQL or a browser, and those of the gate, are targets of their own.
 BROKERS := tests/brokers tests/messages tests/relays
+DATABASES := tests/databases
 GATE := tests/gate
 SCREENS := tests/browser tests/screens
 
 # TESTS: folders, files or tests, quoted for the shell where they need it; nothing means all.
 test: $(READY) ## every test but those of the targets below (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin TESTS= JOBS=3)
-	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(if $(LOWEST),$(OLD)) $(or $(TESTS),$(patsubst %,--ignore=%,$(BROKERS) $(GATE) $(SCREENS)))
+	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(if $(LOWEST),$(OLD)) $(or $(TESTS),$(patsubst %,--ignore=%,$(BROKERS) $(DATABASES) $(GATE) $(SCREENS)))
 
 test-brokers: $(READY) ## the tests that need RabbitMQ, NATS or Kafka's mock
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(BROKERS))
+
+test-databases: $(READY) ## the tests on databases as they are: restored, published, renamed, guarded, shared
+	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(DATABASES))
 
 test-gate: $(READY) ## the tests of the gate itself
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(GATE))

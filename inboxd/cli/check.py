@@ -20,6 +20,7 @@ from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
     from inboxd.operations import doctor
+    from inboxd.operations.doctor.look import Check
     from inboxd.registry.registry import Registry
     from inboxd.settings import Settings
     from inboxd.store.connections import Row
@@ -42,6 +43,8 @@ _SETTINGS = (
     TableColumn("from", lambda each: each[2], cut="left"),
 )
 _A = {"operator": "an operator", "viewer": "a viewer"}
+# So many missing privileges are listed, where no role has them either.
+_FEW = 10
 _CORRECT = "correct what it names, in the settings"
 _IF_MEANT = "correct it; if a producer or a plugin to come will name it so, nothing"
 
@@ -139,7 +142,7 @@ async def _look(
     session: "Session", settings: "Settings", whose: "Whose", *, grants: bool
 ) -> AsyncIterator[CheckLine]:
     """Line by line, as long as one rests on another."""
-    from inboxd.operations.doctor import Verdict, only
+    from inboxd.operations.doctor import moved
     from inboxd.operations.doctor.fleet import silenced
     from inboxd.operations.doctor.schema import judge_partitions
     from inboxd.operations.doctor.server import judge_version
@@ -151,6 +154,12 @@ async def _look(
     yield _line(judge_version(major, server["version_text"], server["role"]), "database")
     if server["read_only"]:
         yield _fail("database", "read-only: a standby", "name the primary in database.dsn")
+    blind = False
+    async for line in _troubles(session, settings, moved.row_secured):
+        yield line
+        blind = blind or line.verdict == "fail"
+    if blind:
+        return  # nothing that tables say can be believed
     missing = await listing.missing_privileges(session, whose=whose)
     if missing and whose == "worker" and (told := await _instead(session, settings, missing)):
         await migrations.check(session.connection, session.sql)
@@ -172,7 +181,18 @@ async def _look(
     ahead = await partitions.days_ahead(connection, sql)
     yield _line(judge_partitions(ahead, await partitions.apart(connection, sql)))
     yield await _retention(session, settings)
-    for look in (undeclared_schedules, silenced):
+    looks = (moved.identities, moved.sequences, moved.rights, undeclared_schedules, silenced)
+    async for line in _troubles(session, settings, *looks):
+        yield line
+
+
+async def _troubles(
+    session: "Session", settings: "Settings", *looks: "Check"
+) -> AsyncIterator[CheckLine]:
+    """A line for each thing that is not as it should be, of these of the doctor's looks."""
+    from inboxd.operations.doctor import Verdict, only
+
+    for look in looks:
         for finding in await only(look, session, settings):
             if finding.verdict is not Verdict.OK:
                 yield _line(finding)
@@ -184,7 +204,7 @@ async def _instead(
     """What the login is good for that is no worker's: who needs no more, and who logs in so."""
     from inboxd.store import listing
 
-    if _only_receives(settings) and await listing.may_receive(session):
+    if _only_receives(settings) and not await listing.missing_privileges(session, whose="receiver"):
         return "`inboxd receive`", "receivers"
     # Who may enter a worker's row is to be one, and is told what it lacks, however little that is.
     entering = ("INSERT", f"table {session.sql.schema}.workers")
@@ -216,17 +236,33 @@ async def _plugin_migrations(session: "Session", settings: "Settings") -> AsyncI
 async def _privileges(
     session: "Session", role: str, missing: "Sequence[Row]", whose: "Whose", *, grants: bool
 ) -> list[CheckLine]:
-    """One grant where it is enough; else, or where they are asked for, each by itself."""
-    from inboxd.store import listing
-
-    all_of_them = None if grants else await listing.role_to_grant(session, whose)
-    if all_of_them and not await listing.missing_privileges(session, all_of_them, whose):
-        found = f"the role {role!r} lacks {len(missing)} (--grants lists them)"
-        return [_fail("privileges", found, f"GRANT {all_of_them} TO {_quoted(role)};")]
+    """One line where one remedy is enough; else, or where they are asked for, each by itself."""
+    if not grants and (line := await _at_once(session, role, missing, whose)):
+        return [line]
     return [
         _fail("privileges", f"{row['privilege']} on {row['object']} is missing", row["remedy"])
         for row in missing
     ]
+
+
+async def _at_once(
+    session: "Session", role: str, missing: "Sequence[Row]", whose: "Whose"
+) -> CheckLine | None:
+    """What gives this role all that it lacks: that of inboxd's roles which has it."""
+    from inboxd.store import listing
+
+    theirs = f"{session.sql.schema}_{whose}"
+    found = f"the role {role!r} lacks {len(missing)} (--grants lists them)"
+    grant = f"GRANT {theirs} TO {_quoted(role)};"
+    there = theirs not in await listing.missing_roles(session)
+    if there and not await listing.missing_privileges(session, theirs, whose):
+        reaches = await listing.role_to_grant(session, whose)
+        return _fail("privileges", found, grant) if reaches else None
+    if len(missing) <= _FEW:
+        return None
+    found += f"; the role {theirs!r} {'lacks some too' if there else 'is not there'}"
+    remedy = f"as the schema's owner, run: inboxd migrate --grants; then {grant}"
+    return _fail("privileges", found, remedy)
 
 
 def _quoted(name: str) -> str:

@@ -1,6 +1,7 @@
 """`inboxd migrate`: bring a database up to date, inboxd's schema and then the tables of plugins.
 
-Promises: the plan is shown before anything runs; two at once wait for each other.
+Promises: the plan is shown before anything runs; two at once wait for each other. With `--grants`
+roles and rights are made again, which a dump may have left behind.
 Known limit: forward only (`inboxd.store.migrations`).
 """
 
@@ -14,6 +15,7 @@ import typer
 from inboxd.cli.exits import Exit
 from inboxd.cli.options import Asking, Yes
 from inboxd.cli.output import print_json
+from inboxd.errors import UsageError
 
 if TYPE_CHECKING:
     from inboxd.settings import Settings
@@ -38,6 +40,10 @@ def migrate(
             metavar="N", help="Stop after inboxd's migration N; plugins are left alone.", min=1
         ),
     ] = None,
+    grants: Annotated[
+        bool,
+        typer.Option("--grants", help="Make roles and their rights again too, as after a restore."),
+    ] = False,
     yes: Yes = False,
     *,
     given: Asking,
@@ -45,23 +51,31 @@ def migrate(
     """Bring the database up to date: inboxd's schema, then plugins' tables; show the plan first."""
     import anyio
 
-    from inboxd.store import plugin_migrations
+    from inboxd.store import migrations, plugin_migrations
 
+    if grants and (check or to is not None):
+        raise UsageError("--grants needs the whole schema, and changes it: leave --check and --to")
     settings = given.settings
     seen = anyio.run(_look, settings, to)
     if not given.json:
         _show_plan(settings, seen)
+        if grants:
+            typer.echo("Roles and their rights are made again.")
     plan, runs = seen.plan, bool(seen.plan) and not check
+    if (runs or grants) and not (yes or given.json) and sys.stdin.isatty():
+        typer.confirm("Run them now?" if runs else "Do it now?", abort=True)
     if runs:
-        if not (yes or given.json) and sys.stdin.isatty():
-            typer.confirm("Run them now?", abort=True)
         only = settings.worker.plugins
         plan = anyio.run(plugin_migrations.migrate, settings.database, only, to)
         seen = anyio.run(_look, settings, to)
+    lacking = anyio.run(migrations.grant, settings.database) if grants else None
     if given.json:
-        _print_json(settings, seen, "pending" if check else "ran", plan)
-    elif runs:
-        _tell_end(settings, seen, plan)
+        _print_json(settings, seen, "pending" if check else "ran", plan, lacking)
+    else:
+        if runs:
+            _tell_end(settings, seen, plan)
+        if lacking is not None:
+            _tell_rights(lacking)
     if plan and check:
         raise typer.Exit(Exit.PROBLEMS)
 
@@ -117,7 +131,24 @@ def _tell_end(settings: "Settings", seen: _Seen, plan: "FullPlan") -> None:
     typer.echo(f"{end}: {', '.join(at)}.")
 
 
-def _print_json(settings: "Settings", seen: _Seen, what: str, plan: "FullPlan") -> None:
+def _tell_rights(lacking: "Sequence[str]") -> None:
+    typer.echo("Done: rights are as the migrations make them.")
+    if lacking:
+        typer.echo(
+            f"Roles that are not there, and could not be made: {', '.join(lacking)}. Let one who "
+            "may create roles make them, and run this again; or grant what `inboxd check "
+            "--grants` lists to roles of your own."
+        )
+
+
+def _print_json(
+    settings: "Settings",
+    seen: _Seen,
+    what: str,
+    plan: "FullPlan",
+    lacking: "Sequence[str] | None",
+) -> None:
+    granted = {} if lacking is None else {"roles_missing": lacking}
     print_json(
         {
             "schema": settings.database.schema_name,
@@ -139,5 +170,6 @@ def _print_json(settings: "Settings", seen: _Seen, what: str, plan: "FullPlan") 
                     for folder, file in plan.plugins
                 ],
             },
+            **granted,
         }
     )

@@ -50,7 +50,15 @@ from inboxd.registry.registry import Registry
 from inboxd.registry.unknown_names import doubts
 from inboxd.resilience.rules import BreakerRules
 from inboxd.settings import Settings
-from inboxd.store import commands, migrations, names, plugin_migrations, wakeups, workers
+from inboxd.store import (
+    commands,
+    migrations,
+    names,
+    plugin_migrations,
+    row_security,
+    wakeups,
+    workers,
+)
 from inboxd.store.connections import Connection, explained
 from inboxd.store.names import Names
 from inboxd.store.plugin_folders import MigrationFolder
@@ -120,6 +128,7 @@ class Incarnation:
         self._folder: BatchFolder | None = None
         self._maintenance: list[MaintenanceTask] = []
         self._declared: Names = {}
+        self._held_by: dict[str, str | None] = {}
         self.lease = Lease(
             settings,
             self._sql,
@@ -242,9 +251,10 @@ class Incarnation:
             yield pool, handlers
 
     async def _join(self, pool: Pool) -> bool:
-        """Check the schema and add this worker; whether somebody may have died uncleanly."""
+        """Check schema and sight, and add this worker; whether somebody may have died uncleanly."""
         interval = self.settings.worker.heartbeat_interval
         async with borrow(pool) as connection:
+            await row_security.check(connection, self._sql)
             await migrations.check(connection, self._sql)
             await plugin_migrations.check(connection, self._sql, self._folders)
             await workers.join(connection, self._sql, self.me)
@@ -409,9 +419,12 @@ class Incarnation:
         for kind in ("type", "topic", "queue", "schedule", "source"):
             self._metrics.paused.labels(kind).set(len(self._controls.named(kind)))
 
-    def _hold(self, reason: str | None) -> None:
+    def _hold(self, task: str, reason: str | None) -> None:
+        """Claim nothing while any task has a reason."""
+        self._held_by[task] = reason
+        reasons = "; ".join(each for each in self._held_by.values() if each is not None)
         for processor in self.processors:
-            processor.hold(reason)
+            processor.hold(reasons or None)
 
     async def _show_gauges(self) -> None:
         self._metrics.lease_age.set(self.lease.age())

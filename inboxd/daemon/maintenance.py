@@ -36,6 +36,7 @@ from inboxd.maintenance.receipts import release_held
 from inboxd.maintenance.samples import Sampler, SampleReader
 from inboxd.maintenance.schedules import send_schedules
 from inboxd.maintenance.sessions import end_stalled_sessions
+from inboxd.maintenance.sight import look
 from inboxd.maintenance.statistics import roll_up_statistics, write_statistics
 from inboxd.maintenance.unhandled.chunks import release_chunks_to_lanes
 from inboxd.maintenance.unhandled.commands import fail_commands
@@ -77,13 +78,14 @@ class MaintenanceTask(NamedTuple):
 def maintenance_tasks(
     parts: Parts,
     flags: Mapping[HotTable, WakeUp],
-    hold: Callable[[str | None], None],
+    hold: Callable[[str, str | None], None],
     queues: Callable[[], Mapping[str, Queue]],
     webhooks: Callable[[], Mapping[str, WebhookSource]],
 ) -> Iterator[MaintenanceTask]:
     """Each task as it is repeated; a run that did not fail is noted in the metrics.
 
-    `hold` stops and resumes claims; `queues`, `webhooks`: their settings as they are by now.
+    `hold` stops and resumes claims, for a task; `queues`, `webhooks`: their settings as they are by
+    now.
     """
     settings, worker = parts.settings, parts.settings.worker
     context = MaintenanceContext(parts.pool, parts.sql, parts.metrics, parts.me.id)
@@ -102,7 +104,12 @@ def maintenance_tasks(
     task = MaintenanceTask
     of_each_worker = (
         task("reap", lease / _LOOKS_PER_LEASE, reaper.reap),
-        task("history", interval, partial(make_partitions, context, ahead, hold, leadership.leads)),
+        task(
+            "history",
+            interval,
+            partial(make_partitions, context, ahead, partial(hold, "history"), leadership.leads),
+        ),
+        task("sight", interval, partial(look, context, partial(hold, "sight"))),
         task("folds", _FOLD_SWEEP, parts.folder.sweep),
         task("intakes", _INTAKE, intakes.take),
         task("schedules", 1.0, partial(send_schedules, context, parts.me.schedules)),

@@ -1,8 +1,8 @@
 """What a receiver asks the database beside writing: the schema, what is paused, its own row.
 
 Owns the loop that asks about once a second. Promises: a database that is away at the start is
-waited for, one that refuses is an error; what is paused stays as it was last known; nothing here
-holds up a request.
+waited for, one that refuses is an error; what is paused stays as it was last known, also when row
+level security hides it; nothing here holds up a request.
 Known limit: a source that is paused while the database is away is paused when it is back.
 *See:* `daemon/receiver.py`, which composes it.
 """
@@ -16,7 +16,7 @@ from inboxd.errors import DatabaseError
 from inboxd.inbound.sources import CompiledSource
 from inboxd.model.outcome import explain
 from inboxd.model.wording import span
-from inboxd.store import controls, migrations, receivers
+from inboxd.store import controls, migrations, receivers, row_security
 from inboxd.store.connections import Connection, explained, is_away
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.receivers import ReceiverIdentity, SpoolSight, State
@@ -122,12 +122,17 @@ class ReceiverWatch:
     async def _look(self) -> None:
         async with borrow(self._pool, _PATIENCE) as connection:
             if not self._fits:
+                await row_security.check(connection, self._sql)
                 await migrations.check(connection, self._sql)
                 self._fits = True
             rows = await controls.read(connection, self._sql)
             refusing = (row for row in rows if row["kind"] == "source" and row["mode"] == "refuse")
-            self._obey(frozenset(row["name"] for row in refusing))
-            if time.monotonic() >= self._due or self._spool() != self._shown:
+            refused = frozenset(row["name"] for row in refusing)
+            due = time.monotonic() >= self._due or self._spool() != self._shown
+            if due or self._refused - refused:  # what is gone may only be hidden
+                await row_security.check(connection, self._sql)
+            self._obey(refused)
+            if due:
                 self._due = time.monotonic() + self._beat
                 await self._show(connection)
         self.has_answered = True

@@ -5,7 +5,7 @@ Promises that payloads leave the database only when asked for.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from uuid import UUID
 
 import orjson
@@ -15,8 +15,9 @@ from inboxd.store.connections import Row
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-# Whose rights a login may have.
-Whose = Literal["worker", "operator", "viewer"]
+# Whose rights a login may have: a role of that name comes with the schema.
+Whose = Literal["worker", "operator", "viewer", "producer", "receiver"]
+WHOSE: tuple[Whose, ...] = get_args(Whose)
 
 COUNTED = 10_000  # a lane is counted so far: enough to see that it is long
 _BOUNDS = (COUNTED, COUNTED)  # of what waits, and of dead letters
@@ -107,13 +108,13 @@ async def missing_privileges(
     called = [each.name for each in migrations.functions() if whose in each.roles]
     if whose == "worker":
         return await session.fetch("check_privileges", role, called)
-    return await session.fetch("check_readers", role, whose, called)
+    statement = "check_readers" if whose in ("operator", "viewer") else "check_senders"
+    return await session.fetch(statement, role, whose, called)
 
 
-async def may_receive(session: Session) -> bool:
-    """Whether this role has what a receiver needs, whatever a worker would need besides."""
-    called = [each.name for each in migrations.functions() if "receiver" in each.roles]
-    return bool(await session.fetchval("may_receive", called))
+async def missing_roles(session: Session) -> list[str]:
+    """The roles that come with the schema and are not there."""
+    return [row["name"] for row in await session.fetch("missing_roles")]
 
 
 async def role_to_grant(session: Session, whose: Whose) -> str | None:

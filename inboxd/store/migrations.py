@@ -10,6 +10,10 @@ A function has one file in `migrations/functions/`, with its newest text alone. 
 after the numbered files, or before one that says `-- functions: first`: each whose text is not the
 one that was made last, all in one transaction. A release that changes one has a numbered file more,
 so that code of the release before knows the schema for a newer one and leaves its functions alone.
+A function's text has the schema's name in it, so all are made again in a schema that was renamed.
+
+Roles and grants are in blocks of the numbered files, and in the headers of functions. A dump may
+lack both, so they can be made again (`grant`): a block that grants may run as often as one likes.
 
 Promises that two migrators never run together, and that a file that was changed after it ran is
 noticed. Known limits: there is no way back, a mistake is mended by the next migration; a function
@@ -37,6 +41,7 @@ _OLDEST = re.compile(r"^-- oldest code: (\d+)$", re.MULTILINE)
 _FUNCTIONS_FIRST = re.compile(r"^-- functions: first$", re.MULTILINE)
 # A file that only gives functions' changes a number has none: PostgreSQL answers nothing to that.
 _STATEMENT = re.compile(r"^\s*(?!--)\S", re.MULTILINE)
+_BLOCK = re.compile(r"^DO \$do\$$.*?^\$do\$;$", re.MULTILINE | re.DOTALL)
 _ROLE = "(?:operator|producer|receiver|viewer|worker)"
 _ROLES = re.compile(rf"^-- roles: (none|{_ROLE}(?:, {_ROLE})*)$", re.MULTILINE)
 
@@ -71,6 +76,11 @@ class Migration(Numbered):
         """Whether it needs the functions as this release has them."""
         return _FUNCTIONS_FIRST.search(self.text) is not None
 
+    @property
+    def grants(self) -> list[str]:
+        """Its blocks that make roles, or grant them something."""
+        return [block for block in _BLOCK.findall(self.text) if "GRANT " in block]
+
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFunction:
@@ -80,10 +90,9 @@ class DatabaseFunction:
     roles: tuple[str, ...]
     text: str
 
-    @property
-    def checksum(self) -> str:
-        """SHA-256 of the file as it is shipped, whatever the schema is called."""
-        return _checksum(self.text)
+    def checksum(self, schema: str) -> str:
+        """SHA-256 of its text in a schema of this name."""
+        return _checksum(render(self.text, schema))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +107,9 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """What ran in a schema. functions: the checksum of each that is there, by its name."""
+    """What ran in a schema, by its name. functions: the checksum of each that is there."""
 
+    schema: str
     migrations: Sequence[Applied] = ()
     functions: Mapping[str, str] = field(default_factory=dict)
 
@@ -155,11 +165,11 @@ def code_version() -> int:
 async def applied(connection: Connection, sql: Statements) -> SchemaState:
     """What ran in this schema; nothing when there is no schema yet."""
     if not await connection.fetchval(sql["has_migrations"]):
-        return SchemaState()
+        return SchemaState(sql.schema)
     ran = [Applied(**row) for row in await connection.fetch(sql["applied_migrations"])]
     if not await connection.fetchval(sql["has_functions"]):
-        return SchemaState(ran)
-    return SchemaState(ran, await _made(connection, sql))
+        return SchemaState(sql.schema, ran)
+    return SchemaState(sql.schema, ran, await _made(connection, sql))
 
 
 def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
@@ -182,36 +192,36 @@ def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
     todo = [m for version, m in sorted(mine.items()) if ran.version < version <= limit]
     # A newer schema's functions are not this release's to make.
     due = max(ran.version, limit) == newest or any(each.functions_first for each in todo)
-    return MigrationPlan(todo, _changed(ran.functions) if due else [])
+    return MigrationPlan(todo, _changed(ran.functions, ran.schema) if due else [])
 
 
-def fits(ran: SchemaState, schema: str) -> None:
+def fits(ran: SchemaState) -> None:
     """Raise SchemaError, naming the command to run, unless this code works with the schema."""
     code = code_version()
     due = pending(ran)  # first: it refuses what ran with other contents
     oldest_code = max((old.oldest_code for old in ran.migrations), default=0)
     if ran.version == 0:
-        raise SchemaError(f"schema {schema!r} holds no inboxd tables; run: inboxd migrate")
+        raise SchemaError(f"schema {ran.schema!r} holds no inboxd tables; run: inboxd migrate")
     if ran.version < code:
         raise SchemaError(
-            f"schema {schema!r} is at version {ran.version}, this release needs {code}; "
+            f"schema {ran.schema!r} is at version {ran.version}, this release needs {code}; "
             "run: inboxd migrate"
         )
     if oldest_code > code:
         raise SchemaError(
-            f"schema {schema!r} is at version {ran.version} and needs code of version "
+            f"schema {ran.schema!r} is at version {ran.version} and needs code of version "
             f"{oldest_code} or newer, this release is {code}; upgrade inboxd"
         )
     if changed := [each.name for each in due.functions]:
         raise SchemaError(
-            f"schema {schema!r} lacks functions of this release, or has other texts of them: "
+            f"schema {ran.schema!r} lacks functions of this release, or has other texts of them: "
             f"{', '.join(changed[:3])}{', …' if changed[3:] else ''}; run: inboxd migrate"
         )
 
 
 async def check(connection: Connection, sql: Statements) -> None:
     """Raise SchemaError unless this code works with the schema that is there."""
-    fits(await applied(connection, sql), sql.schema)
+    fits(await applied(connection, sql))
 
 
 async def migrate(database: Database, to: int | None = None) -> MigrationPlan:
@@ -261,6 +271,39 @@ async def run(connection: Connection, sql: Statements, to: int | None = None) ->
     return MigrationPlan(plan.migrations, made)
 
 
+async def grant(database: Database) -> list[str]:
+    """Make roles and their rights again, as the migrations made them; returns roles that lack.
+
+    Rights that somebody granted besides stay, but that everybody may call a function. Those of
+    roles that may not be created here are an administrator's to grant. Raises DatabaseError or
+    SchemaError; then nothing was changed.
+    """
+    async with only_migrator(database) as (connection, sql):
+        # Who is not the owner would be warned by the server, and nothing granted.
+        if owners := await connection.fetch(sql["other_owners"]):
+            raise DatabaseError(
+                f"only the owner of a thing grants rights on it; connect as {owners[0]['name']!r}, "
+                "as a member of that role, or as a superuser"
+            )
+        ran = await applied(connection, sql)
+        fits(ran)
+        if ran.version > code_version():
+            raise SchemaError(
+                f"schema {ran.schema!r} is at version {ran.version}, newer than this release; "
+                "run: inboxd migrate --grants, of the release that migrated it"
+            )
+        async with connection.transaction():
+            for migration in shipped():
+                for block in migration.grants:
+                    await connection.execute(render(block, sql.schema))
+            for function in functions():
+                await _grant_function(connection, sql, function)
+            # Those that an older release left have no file any more.
+            for row in await connection.fetch(sql["open_functions"]):
+                await connection.execute(row["remedy"])
+        return [row["name"] for row in await connection.fetch(sql["missing_roles"])]
+
+
 async def _run(connection: Connection, sql: Statements, migration: Migration) -> None:
     if _STATEMENT.search(migration.text):
         await connection.execute(render(migration.text, sql.schema))
@@ -278,15 +321,24 @@ async def _make_functions(connection: Connection, sql: Statements) -> list[Datab
 
     What they say is not looked at yet: one may call another that comes later.
     """
-    todo = _changed(await _made(connection, sql))
+    todo = _changed(await _made(connection, sql), sql.schema)
     await connection.execute(sql["leave_bodies_unchecked"])
     for function in todo:
         await connection.execute(render(function.text, sql.schema))
-        grants = await connection.fetch(sql["grant_function"], function.name, function.roles)
-        for (grant,) in grants:
-            await connection.execute(grant)
-        await connection.execute(sql["record_function"], function.name, function.checksum)
+        await _grant_function(connection, sql, function)
+        checksum = function.checksum(sql.schema)
+        await connection.execute(sql["record_function"], function.name, checksum)
     return todo
+
+
+async def _grant_function(
+    connection: Connection, sql: Statements, function: DatabaseFunction
+) -> None:
+    """Let those roles call it that its file names, and nobody else."""
+    for (statement,) in await connection.fetch(
+        sql["grant_function"], function.name, function.roles
+    ):
+        await connection.execute(statement)
 
 
 async def _made(connection: Connection, sql: Statements) -> dict[str, str]:
@@ -295,8 +347,8 @@ async def _made(connection: Connection, sql: Statements) -> dict[str, str]:
     return {row["name"]: row["checksum"] for row in rows}
 
 
-def _changed(made: Mapping[str, str]) -> list[DatabaseFunction]:
-    return [each for each in functions() if made.get(each.name) != each.checksum]
+def _changed(made: Mapping[str, str], schema: str) -> list[DatabaseFunction]:
+    return [each for each in functions() if made.get(each.name) != each.checksum(schema)]
 
 
 def _checksum(text: str) -> str:

@@ -22,6 +22,10 @@ BEGIN
             EXECUTE format('CREATE TABLE {schema}.%I (LIKE {schema}.%I INCLUDING DEFAULTS '
                            'INCLUDING CONSTRAINTS INCLUDING INDEXES INCLUDING STORAGE INCLUDING COMPRESSION)',
                            part, parent);
+            IF parent LIKE '%history' THEN
+                -- It has no primary key: where it is published, each change of its rows would be refused.
+                EXECUTE format('ALTER TABLE {schema}.%I REPLICA IDENTITY FULL', part);
+            END IF;
             EXECUTE format('ALTER TABLE {schema}.%I ATTACH PARTITION {schema}.%I FOR VALUES FROM (%L) TO (%L)',
                            parent, part, day::timestamptz, (day + 1)::timestamptz);
             made := made + 1;

@@ -51,7 +51,7 @@ FROM_THE_BEGINNING = frozenset(
         *("match_commands", "match_commands to cancel, all", "match_events to replay"),
         *("match_ahead_events", "match_ahead_events, ordered"),
         *("match_ahead_commands", "match_ahead_commands, ordered"),
-        *("last_id_events", "last_id_commands"),  # from the end
+        *("last_id_events", "last_id_commands", "doctor_sequences"),  # from the end
         *("erase_scan_events", "erase_scan_commands", "purge_batches", "drain_duplicates"),
         *(
             "unfolded_batches",

@@ -19,7 +19,10 @@ MIRRORS = {
     "testing": "testing",
 }
 # Folders of phenomena: each of their files is in the table.
-PHENOMENA = ("chaos", "daemon", "faults", "gate", "machine", "plans", "producers", "receiver")
+PHENOMENA = (
+    *("chaos", "daemon", "databases", "faults", "gate", "machine", "plans", "producers"),
+    "receiver",
+)
 
 _ROW = re.compile(r"^\| \[`([\w/]+\.py)`\]\(\.\./tests/\1\) \| .+ \| ([\d, ]*|-) \|$", re.MULTILINE)
 

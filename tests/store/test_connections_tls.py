@@ -20,6 +20,7 @@ from inboxd.errors import DatabaseError
 from inboxd.settings import Database as Settings
 from inboxd.store.connections import connect
 from tests.support import Database, Worker, create_migrated, eventually, temporary_server
+from tests.support.packaged import packaged
 from tests.support.rows import emit
 
 pytestmark = pytest.mark.anyio
@@ -121,24 +122,15 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         pytest.skip("openssl is not installed: apt install openssl")
     folder = tmp_path_factory.mktemp("papers")
     ours, theirs = Authority(folder, "ours"), Authority(folder, "theirs")
-    with temporary_server(binaries=_binaries()) as server:
+    with temporary_server(binaries=packaged(_speaks_tls, "TLS")) as server:
         database = create_migrated(server)
         with server.outage():
             _secure(server, ours, ours.vouch("server", "server"))
         yield Secured(database, ours, theirs, ours.vouch("certified", "client"))
 
 
-def _binaries() -> Path:
-    """The programs of a PostgreSQL that was built with TLS."""
-    packaged = Path("/usr/lib/postgresql").glob("*/bin")
-    known = sorted(packaged, key=lambda path: int(path.parent.name), reverse=True)
-    if given := os.environ.get("INBOXD_TEST_POSTGRES"):
-        known.insert(0, Path(given))
-    for folder in known:
-        program = folder / "postgres"
-        if program.exists() and _SPEAKS_TLS in program.read_bytes():
-            return folder
-    pytest.skip("no PostgreSQL with TLS is installed: apt install postgresql")
+def _speaks_tls(programs: Path) -> bool:
+    return _SPEAKS_TLS in (programs / "postgres").read_bytes()
 
 
 def _secure(server: Server, ours: Authority, paper: Paper) -> None:

@@ -321,6 +321,47 @@ async def test_every_function_has_a_file_that_fits_the_schema(database: Database
             await connection.execute(render(each.text, "inboxd"))
 
 
+# -------------------------------------------------------------------------------------- rights
+
+
+def test_what_grants_may_run_as_often_as_one_likes() -> None:
+    """`migrate --grants` runs each block that grants again: it makes roles, and nothing else."""
+    verb = re.compile(
+        r"\b(GRANT |REVOKE |CREATE \w+|ALTER \w+|DROP \w+|INSERT INTO|UPDATE \S+ SET)"
+    )
+    for migration in migrations.shipped():
+        said = re.findall(r"\bGRANT ", re.sub(r"--.*", "", migration.text))
+        blocks = [re.sub(r"--.*", "", block) for block in migration.grants]
+        verbs = [found for block in blocks for found in verb.findall(block)]
+        assert set(verbs) <= {"GRANT ", "CREATE ROLE"}, migration.label
+        assert verbs.count("GRANT ") == len(said), f"{migration.label}: a grant outside of a block"
+
+
+async def test_rights_are_made_again(database: Database) -> None:
+    await database.execute(
+        "revoke execute on function inboxd.put_away from inboxd_worker;"
+        "grant execute on function inboxd.put_away to public, inboxd_producer;"
+        "create function inboxd.left_over() returns integer language sql as 'select 1';"
+        "insert into inboxd.schema_functions (name, checksum) values ('left_over', 'older')"
+    )
+    assert await migrations.grant(settings_of(database)) == []
+    for role, may in (("worker", True), ("producer", False)):
+        assert await _may_call(database, "put_away(bigint[],text)", f"inboxd_{role}") is may
+        assert not await _may_call(database, "left_over()", f"inboxd_{role}")
+
+
+async def test_nothing_is_granted_in_a_schema_of_another_release(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as newer:
+        _ship(tmp_path, newer, _MORE)
+        with pytest.raises(SchemaError, match="run: inboxd migrate"):
+            await migrations.grant(settings_of(database))
+        await migrations.migrate(settings_of(database))
+    with pytest.raises(SchemaError, match="of the release that migrated it"):
+        await migrations.grant(settings_of(database))
+
+
 # ------------------------------------------------------------------------------------ schemas
 
 

@@ -324,6 +324,21 @@ async def test_the_lists_are_one(database: Database, role: str) -> None:
             await connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
 
 
+@pytest.mark.parametrize("whose", ["producer", "receiver"])
+async def test_the_lists_of_those_who_write_are_one_too(database: Database, whose: Any) -> None:
+    name = f"{database.name}_alone"
+    async with database.connect() as connection:
+        await connection.execute(f"CREATE ROLE {name}")
+        try:
+            session = Session(connection, Statements("inboxd"))
+            assert await listing.missing_privileges(session, f"inboxd_{whose}", whose) == []
+            for row in await listing.missing_privileges(session, name, whose):
+                await connection.execute(row["remedy"])
+            assert await _rights(connection, name) == await _rights(connection, f"inboxd_{whose}")
+        finally:
+            await connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
 async def _rights(connection: asyncpg.Connection, role: str) -> set[tuple[str, ...]]:
     rows = await connection.fetch(
         "SELECT privilege_type, table_name, column_name FROM information_schema.column_privileges"

@@ -15,6 +15,7 @@ from inboxd.operations.doctor import (
     endpoints,
     fleet,
     messages,
+    moved,
     receipts,
     schema,
     server,
@@ -34,12 +35,16 @@ __all__ = ["GROUPS", "Finding", "Levels", "Verdict", "document", "examine", "onl
 
 GROUPS: Mapping[str, Sequence[Check]] = {
     "schema": (
+        moved.row_secured,
         schema.version,
         schema.plugin_migrations,
         schema.drift,
         schema.indexes,
         schema.partitions,
         schema.retention,
+        moved.identities,
+        moved.sequences,
+        moved.rights,
     ),
     "work": (
         work.topics,

@@ -72,6 +72,9 @@ DOUBTFUL_FRESH_SECONDS = 86_400
 # The first receipt that waits for its source to be resumed.
 HELD_SECONDS = Levels(notice=0, warning=3600, critical=None)
 
+# Days of history in which the highest number of a sequence is looked for.
+SEQUENCE_DAYS = 8
+
 # A source of messages that nobody reads, since its broker or the database is away.
 UNREAD_SECONDS = Levels(notice=0, warning=300, critical=3600)
 # Since a source stored its last page, though its broker has more.
