@@ -30,6 +30,10 @@ _CLOSE_SECONDS = 1.0
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 
+class TlsDiffers(Error):
+    """The server and the settings do not agree whether there is TLS."""
+
+
 class NatsInbox(Protocol):
     """What is told of a connection, by the task that reads: none of it waits."""
 
@@ -132,6 +136,7 @@ class NatsConnection(Client):
     async def note(self, error: Exception) -> None:
         """Keep what nats-py reports beside its calls."""
         self.trouble = error
+        # The protocol has no numbers for errors: these words are part of it.
         if self._told is not None and "permissions violation" in str(error).lower():
             self._told.forbidden(cause_of(error))
 
@@ -139,13 +144,13 @@ class NatsConnection(Client):
     def ssl_context(self) -> ssl.SSLContext:
         """nats-py would take one of the system's, and read its files meanwhile."""
         if not self._encrypted:
-            raise Error("the server asks for TLS")
+            raise TlsDiffers("the server asks for TLS")
         return super().ssl_context
 
     def _connect_command(self) -> bytes:
         # TLS comes before, if it comes; this has the password.
         if self._encrypted and not self._server_info.get("tls_required"):
-            raise Error("the server does not ask for TLS")
+            raise TlsDiffers("the server does not ask for TLS")
         return super()._connect_command()
 
     async def _process_msg(

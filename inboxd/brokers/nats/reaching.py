@@ -10,7 +10,7 @@ from anyio import fail_after, to_thread
 from nats.errors import Error, NoServersError
 
 from inboxd.brokers import tls
-from inboxd.brokers.nats.connection import NatsConnection, cause_of
+from inboxd.brokers.nats.connection import NatsConnection, TlsDiffers, cause_of
 from inboxd.errors import BrokerUnavailable, SettingsError
 from inboxd.settings import Broker
 
@@ -72,9 +72,9 @@ def _why(error: BaseException, connection: NatsConnection, section: str) -> str:
     if isinstance(error, NoServersError) and connection.trouble is not None:
         error = connection.trouble
     cause = cause_of(error)
-    if "authorization" in cause.lower():
+    if "authorization" in cause.lower():  # the protocol's own word: it has no numbers for errors
         return f"it does not let us in ({cause}): correct user and password of {section}."
-    if isinstance(error, ssl.SSLError) or "TLS" in cause:
+    if isinstance(error, ssl.SSLError | TlsDiffers):
         return f"{cause}: correct tls, tls_ca or tls_cert of {section}."
     if isinstance(error, TimeoutError):
         cause = f"no answer within {connection.patience:g} s"

@@ -76,11 +76,11 @@ class RabbitMQConsumer:
             try:
                 await self._consume(prefetch, exclusive=True)
             except AmqpClosed as closed:
-                if not _is_in_use(closed):
+                if closed.code != _FORBIDDEN:
                     raise
-                # Somebody was faster; or it is a queue of which RabbitMQ lets one alone be active.
-                await self._connection.open_channel()
-                await self._consume(prefetch, exclusive=False)
+                # It is a queue of which RabbitMQ lets one alone be active. Or somebody was faster,
+                # or we may not read it: the same code for all three.
+                await self._consume_beside(prefetch)
             consumers = await self._consumers()
         if consumers > 1:
             raise self._in_use()
@@ -129,6 +129,19 @@ class RabbitMQConsumer:
     async def _consume(self, prefetch: int, *, exclusive: bool) -> None:
         await self._connection.call(commands.Basic.Qos(prefetch_count=prefetch))
         await self._connection.call(amqp.consumed(self._queue, _TAG, exclusive=exclusive))
+
+    async def _consume_beside(self, prefetch: int) -> None:
+        """Consume as others may, too. Raises BrokerUnavailable if somebody has it for himself."""
+        await self._connection.open_channel()
+        try:
+            await self._consume(prefetch, exclusive=False)
+        except AmqpClosed as closed:
+            if closed.code != _FORBIDDEN:
+                raise
+            await self._connection.open_channel()
+            if await self._consumers():
+                raise self._in_use() from closed
+            raise
 
     async def _declare(self) -> commands.Queue.DeclareOk:
         declared = await self._connection.call(amqp.declared_passively(self._queue))
@@ -221,7 +234,7 @@ class RabbitMQConsumer:
             raise self._closed(closed) from closed
 
     def _closed(self, closed: AmqpClosed) -> BrokerUnavailable:
-        if _is_in_use(closed):
+        if closed.code == _LOCKED:  # another connection has declared the queue for itself
             return self._in_use()
         if closed.code == _NOT_THERE:
             return self._connection.unavailable(
@@ -234,8 +247,3 @@ class RabbitMQConsumer:
         elif closed.code == _PRECONDITION:
             remedy = f": raise RabbitMQ's consumer_timeout, or lower prefetch of {self._where}"
         return self._connection.unavailable(f"closed the channel ({closed.text}){remedy}")
-
-
-def _is_in_use(closed: AmqpClosed) -> bool:
-    """405: another connection has declared the queue for itself."""
-    return closed.code == _LOCKED or (closed.code == _FORBIDDEN and "exclusive use" in closed.text)

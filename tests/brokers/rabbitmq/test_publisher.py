@@ -4,6 +4,7 @@ import dataclasses
 import time
 import uuid
 
+import anyio
 import pytest
 from aio_pika import DeliveryMode
 from aio_pika.abc import AbstractChannel, AbstractQueue
@@ -12,6 +13,7 @@ from pamqp.common import FieldTable
 from inboxd.brokers import cloud_events
 from inboxd.brokers.cloud_events import CloudEvent
 from inboxd.brokers.contract import IncomingMessage, OutgoingMessage
+from inboxd.brokers.rabbitmq.connection import AmqpClosed
 from inboxd.settings import Broker
 from tests.brokers.rabbitmq.published import (
     Told,
@@ -26,6 +28,7 @@ from tests.brokers.rabbitmq.published import (
 )
 from tests.support.rabbitmq import RabbitMQServer
 from tests.support.verdicts import safety
+from tests.support.waiting import WITHIN
 
 pytestmark = pytest.mark.anyio
 
@@ -202,7 +205,7 @@ async def test_an_exchange_that_is_not_there_takes_no_other_message_with_it(
 async def test_a_body_that_is_too_large_is_refused_for_good_alone(
     broker: Broker, queue: AbstractQueue
 ) -> None:
-    """And from then on before it is sent: the channel is closed once."""
+    """And from then on by itself: no other message is published twice for it."""
     large = a_message(queue.name, b"x" * 2_097_153)
     page = [*some_messages(queue.name, 2), large, *some_messages(queue.name, 2)]
     async with publisher_at(broker) as publisher:
@@ -210,12 +213,38 @@ async def test_a_body_that_is_too_large_is_refused_for_good_alone(
         with safety():
             assert told.confirmed == [0, 1, 3, 4]
         assert told.refused[2].for_good
-        assert "2097153 bytes, and this RabbitMQ takes at most 2097152" in str(told.refused[2])
+        assert "whose body has 2097153 bytes" in str(told.refused[2])
         await queue.purge()
         await publisher.publish(page, again := Told())
         with safety():
             assert again.confirmed == [0, 1, 3, 4]
             assert await bodies_of(queue) == [b"0", b"1", b"0", b"1"]
+
+
+@pytest.mark.parametrize("places", [[0], [7], [99], [0, 1], [10, 60, 61, 99], [*range(100)]])
+async def test_what_closes_the_channel_is_found_without_a_word_about_it(
+    broker: Broker, queue: AbstractQueue, monkeypatch: pytest.MonkeyPatch, places: list[int]
+) -> None:
+    """Another version, or another server of the protocol, says it otherwise."""
+
+    def say(self: AmqpClosed, code: int, _text: str) -> None:
+        self.code, self.text = code, "so nicht"
+
+    monkeypatch.setattr(AmqpClosed, "__init__", say)
+    page = some_messages(queue.name, 100)
+    for place in places:
+        page[place] = a_message(queue.name, exchange="gone")
+    page.append(a_message(queue.name, b"x" * 2_097_153))
+    async with publisher_at(broker) as publisher:
+        with anyio.fail_after(WITHIN):
+            await publisher.publish(page, told := Told())
+    with safety():
+        assert sorted(told.refused) == [*places, 100]
+        assert {*await bodies_of(queue)} == {
+            each.body for place, each in enumerate(page[:100]) if place not in places
+        }
+    assert all(told.refused[place].unroutable for place in places)
+    assert told.refused[100].for_good
 
 
 async def test_an_exchange_that_the_user_may_not_write_to_is_named(
