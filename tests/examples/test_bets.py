@@ -170,7 +170,7 @@ async def _send(receiver: Receiver, names: list[str], scores: Mapping[str, Score
                     "matchExternalId": name,
                     "homeScore": scores[name][0],
                     "awayScore": scores[name][1],
-                    "status": "finished",
+                    "status": "FINISHED",
                     "providerEventId": f"result-{name}",
                 }
             )

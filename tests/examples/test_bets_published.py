@@ -1,4 +1,4 @@
-"""Results and payments of the bets, published by the example's own settings to a real NATS."""
+"""What other services need of the bets, published by the example's own settings to a real NATS."""
 
 import json
 import tomllib
@@ -38,14 +38,14 @@ class Published(NamedTuple):
     body: dict[str, Any]
 
 
-async def test_results_and_payments_are_published_once_and_in_order(
+async def test_what_other_services_need_is_published_once_and_in_order(
     database: Database, start_worker: StartWorker
 ) -> None:
     await migrate(settings_of(database), ["bets"])
     await _place(database)
     with held_port() as held, nats_server() as server:
         async with jetstream(server) as js:
-            await js.add_stream(name="BETS", subjects=["matches.>", "payments.>"])
+            await js.add_stream(name="BETS", subjects=["matches.>", "customers.>", "payments.>"])
         config = _published_to(server, port_of(held))
         await start_worker(config)
         await _send(port_of(held), config["inbound"]["webhooks"]["results"]["keys"][0]["secret"])
@@ -60,7 +60,11 @@ async def test_results_and_payments_are_published_once_and_in_order(
         await eventually(is_done)
         published = await _read(server)
     with safety():
-        assert {each.subject for each in published} == {"matches.result.v1", "payments.paid.v1"}
+        assert {each.subject for each in published} == {
+            "matches.result.v1",
+            "customers.notified.v1",
+            "payments.paid.v1",
+        }
         for each in published:
             assert each.subject == f"{each.headers['ce-type']}.v1"
             assert (
@@ -68,19 +72,24 @@ async def test_results_and_payments_are_published_once_and_in_order(
                 <= {name.removeprefix("ce-"): value for name, value in each.headers.items()}.items()
             )
         ids = [each.headers["ce-id"] for each in published]
-        assert len(set(ids)) == len(ids) == MATCHES * len(SCORES) + BETS
+        assert len(set(ids)) == len(ids) == MATCHES * len(SCORES) + 2 * BETS
 
         results = defaultdict(list)
         paid = {}
+        notified = []
         for _, headers, body in published:
             if headers["ce-type"] == "matches.result":
                 assert headers["ce-partitionkey"] == body["match_id"]
                 results[body["match_id"]].append((body["home_score"], body["away_score"]))
+                continue
+            assert headers["ce-partitionkey"] == str(body["bet_id"])
+            if headers["ce-type"] == "customers.notified":
+                notified.append((body["bet_id"], body["customer_id"], body["status"]))
             else:
-                assert headers["ce-partitionkey"] == str(body["bet_id"])
                 paid[body["bet_id"]] = (body["payment_id"], Decimal(body["amount"]))
         assert results == {f"match-{number}": list(SCORES) for number in range(MATCHES)}
         rows = await database.fetch("select bet_id, payment_id, amount from betting.payments")
+        assert sorted(notified) == [(bet, bet % 3, "won") for bet in range(1, BETS + 1)]
         assert paid == {row["bet_id"]: (str(row["payment_id"]), row["amount"]) for row in rows}
 
 
@@ -96,7 +105,8 @@ async def test_without_a_relay_they_are_ignored(
             "maintenance": {"interval": "200ms"},
         }
     )
-    for type_ in ("matches.result", "payments.paid"):
+    types = ("customers.notified", "matches.result", "payments.paid")
+    for type_ in types:
         await database.execute("insert into inboxd.events (type) values ($1)", type_)
 
     async def is_gone() -> bool:
@@ -105,16 +115,14 @@ async def test_without_a_relay_they_are_ignored(
     await eventually(is_gone)
     rows = await database.fetch("select status, type from inboxd.events_history order by type")
     with safety():
-        assert [tuple(row.values()) for row in rows] == [
-            ("dismissed", "matches.result"),
-            ("dismissed", "payments.paid"),
-        ]
+        assert [tuple(row.values()) for row in rows] == [("dismissed", name) for name in types]
 
 
 def _published_to(server: NatsServer, port: int) -> Config:
-    """The example's settings, with this broker and this port."""
+    """The example's settings, with this server and this port."""
     config = tomllib.loads((EXAMPLE / "publishing.toml").read_text())
-    config["brokers"]["main"]["servers"] = [server.address]
+    for broker in config["brokers"].values():
+        broker["servers"] = [server.address]
     config["inbound"]["http"]["port"] = port
     return config
 
@@ -144,7 +152,7 @@ async def _send(port: int, secret: str) -> None:
                         "matchExternalId": f"match-{number}",
                         "homeScore": home,
                         "awayScore": away,
-                        "status": "finished" if (home, away) == SCORES[-1] else "live",
+                        "status": "FINISHED" if (home, away) == SCORES[-1] else "LIVE",
                         "providerEventId": f"{number}-{home}",
                     }
                 )

@@ -1,21 +1,23 @@
 """A match's result comes in; the selections on it and their bets are settled; winners are paid.
 
-Owns one event, the commands that follow from it, and two events for other services, which a relay
+Owns one event, the commands that follow from it, and three events for other services, which relays
 may publish. Promises: the results of a match are taken one after the other, as they came, and the
-first final one counts; a match is settled in pages, each a short transaction; a bet is settled
-once, when its last selection is, or when one is lost, with one notification for it and one payment
-if it is won, whatever fails or dies between. That rests on the commands being written in the
-transaction that settles the bet, and on the bets of a page being locked, always in one order,
-*before* a later statement reads what has become of their other selections: of two matches that end
-together, the later transaction sees both.
-Known limit: a result that corrects a final one changes nothing; it is kept for people to look at.
+first final one counts; what is not understood, such as a status that nobody knows, is a dead letter
+and holds up none of them; a correction of a final result ends in a row, and with a command that
+tells a person if it says something else, while bets and payments stay; a match is settled in pages,
+each a short transaction; a bet is settled once, when its last selection is, or when one is lost,
+with one notification for it and one payment if it is won, whatever fails or dies between. That
+rests on the commands being written in the transaction that settles the bet, and on the bets of a
+page being locked, always in one order, *before* a later statement reads what has become of their
+other selections: of two matches that end together, the later transaction sees both.
+Known limit: what is paid is not taken back here; a person decides about a correction.
 """
 
 from decimal import Decimal
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from inboxd import CommandContext, Event, EventContext, Exponential, Handlers
@@ -28,8 +30,19 @@ handlers.topic(
     "match-results",
     mode="sequential",
     key="/matchExternalId",
+    # A result that cannot be taken is seen as a dead letter; the next one of its match does not
+    # wait for it.
+    on_failure="skip",
     retry=Exponential(base="500ms", cap="1m", attempts=20),
 )
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+# As the provider's document writes them; in lower case, too.
+Status = Annotated[Literal["LIVE", "FINISHED", "ABANDONED"], BeforeValidator(_upper)]
 
 
 class MatchResult(BaseModel):
@@ -40,7 +53,7 @@ class MatchResult(BaseModel):
     match_external_id: str
     home_score: int = Field(ge=0)
     away_score: int = Field(ge=0)
-    status: Literal["live", "finished", "abandoned"]
+    status: Status
     provider_event_id: str
 
 
@@ -48,6 +61,13 @@ class SettleMatch(BaseModel):
     """Settle a page of the selections on a match whose result is final."""
 
     match_id: str
+
+
+class ReviewCorrection(BaseModel):
+    """Have a person look at a result that contradicts the one that counts."""
+
+    match_id: str
+    provider_event_id: str
 
 
 class NotifyCustomer(BaseModel):
@@ -74,7 +94,18 @@ class ResultTaken(BaseModel):
     match_id: str
     home_score: int
     away_score: int
-    status: Literal["live", "finished", "abandoned"]
+    status: Status
+
+
+class CustomerNotified(BaseModel):
+    """For other services, such as one that sends messages to telephones: how a bet ended."""
+
+    inboxd_event: ClassVar[str] = "customers.notified"
+
+    notification_id: UUID
+    bet_id: int
+    customer_id: int
+    status: Literal["won", "lost", "refunded"]
 
 
 class PaymentMade(BaseModel):
@@ -105,22 +136,30 @@ async def take_result(event: Event[MatchResult], ctx: EventContext) -> None:
            SET home_score = excluded.home_score, away_score = excluded.away_score,
                status = excluded.status, provider_event_id = excluded.provider_event_id,
                updated_at = clock_timestamp()
-         WHERE r.status = 'live'
+         WHERE r.status = 'LIVE'
         RETURNING true
         """,
         *values,
     )
+    match = result.match_external_id
     if not is_news:
-        await ctx.connection.execute(
+        verdict = await ctx.connection.fetchval(
             """
             INSERT INTO betting.corrections
-                   (match_id, home_score, away_score, status, provider_event_id)
-            VALUES ($1, $2, $3, $4, $5)
+                   (match_id, home_score, away_score, status, provider_event_id, verdict)
+            SELECT $1::text, $2::integer, $3::integer, $4::text, $5::text,
+                   CASE WHEN $4 = 'LIVE' THEN 'late'
+                        WHEN (r.home_score, r.away_score, r.status) = ($2, $3, $4) THEN 'repeated'
+                        ELSE 'refused' END
+              FROM betting.results r WHERE r.match_id = $1
+            RETURNING verdict
             """,
             *values,
         )
+        if verdict == "refused":
+            review = ReviewCorrection(match_id=match, provider_event_id=result.provider_event_id)
+            ctx.send(review, ordering_key=match)
         return
-    match = result.match_external_id
     ctx.emit(
         ResultTaken(
             match_id=match,
@@ -130,7 +169,7 @@ async def take_result(event: Event[MatchResult], ctx: EventContext) -> None:
         ),
         ordering_key=match,
     )
-    if result.status != "live":
+    if result.status != "LIVE":
         ctx.send(SettleMatch(match_id=match), ordering_key=match)
 
 
@@ -142,7 +181,7 @@ async def settle_match(command: SettleMatch, ctx: CommandContext) -> None:
         """
         UPDATE betting.selections s
            SET status = CASE
-               WHEN r.status = 'abandoned' THEN 'void'
+               WHEN r.status = 'ABANDONED' THEN 'void'
                WHEN s.pick = CASE sign(r.home_score - r.away_score)
                              WHEN 1 THEN 'home' WHEN 0 THEN 'draw' ELSE 'away' END THEN 'won'
                ELSE 'lost' END
@@ -191,9 +230,22 @@ async def _settle_bets(ctx: CommandContext, bets: list[int]) -> None:
 
 
 @handlers.command("bets.notify_customer", queue="notifications")
-async def notify_customer(command: NotifyCustomer, _ctx: CommandContext) -> str:
-    """Here the command's result; on a platform a message."""
+async def notify_customer(command: NotifyCustomer, ctx: CommandContext) -> str:
+    """Here the command's result, and an event; on a platform a message."""
+    ctx.emit(
+        CustomerNotified(notification_id=ctx.command_id, **command.model_dump()),
+        ordering_key=str(command.bet_id),
+    )
     return f"Customer {command.customer_id}: your bet {command.bet_id} is {command.status}."
+
+
+@handlers.command("bets.review_correction", queue="reviews")
+async def review_correction(command: ReviewCorrection, _ctx: CommandContext) -> str:
+    """Here the command's result; on a platform a ticket: money is moved by people, if at all."""
+    return (
+        f"Match {command.match_id}: result {command.provider_event_id} contradicts the one by which"
+        " its bets were settled. Look at betting.corrections."
+    )
 
 
 @handlers.command("bets.pay_out", queue="payments", retry=Exponential(base="2s", attempts=25))

@@ -1,5 +1,6 @@
 """Results come in, on a real database: `pip install 'inboxd[embedded]' pytest`."""
 
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -30,7 +31,13 @@ def place(inbox: TestInbox, bet: int, *selections: tuple[str, str, str], stake: 
 
 
 def result(
-    inbox: TestInbox, match: str, score: str, *, status: str = "finished", number: int = 1
+    inbox: TestInbox,
+    match: str,
+    score: str,
+    *,
+    status: str = "FINISHED",
+    number: int = 1,
+    check: bool = True,
 ) -> None:
     home, away = score.split(":")
     inbox.emit(
@@ -43,7 +50,7 @@ def result(
             "providerEventId": f"{match}-{number}",
         },
     )
-    inbox.drain()
+    inbox.drain(check=check)
 
 
 def status(inbox: TestInbox) -> dict[int, str]:
@@ -92,7 +99,7 @@ def test_what_was_abandoned_counts_for_nothing(inbox: TestInbox) -> None:
     place(inbox, 1, ("a", "home", "2"))
     place(inbox, 2, ("a", "home", "2"), ("b", "away", "1.5"))
 
-    result(inbox, "a", "0:0", status="abandoned")
+    result(inbox, "a", "0:0", status="ABANDONED")
     result(inbox, "b", "0:1")
 
     assert status(inbox) == {1: "refunded", 2: "won"}
@@ -102,28 +109,77 @@ def test_what_was_abandoned_counts_for_nothing(inbox: TestInbox) -> None:
 def test_a_running_score_settles_nothing(inbox: TestInbox) -> None:
     place(inbox, 1, ("a", "home", "2"))
 
-    result(inbox, "a", "1:0", status="live")
+    result(inbox, "a", "1:0", status="LIVE")
     assert status(inbox) == {1: "pending"}
 
     result(inbox, "a", "1:1", number=2)
     assert status(inbox) == {1: "lost"}
 
 
-def test_the_first_final_result_counts_and_another_is_kept(inbox: TestInbox) -> None:
+def test_a_correction_ends_as_a_row_and_moves_no_money(inbox: TestInbox) -> None:
+    """A person is told of what contradicts the first final result, and of nothing else."""
     place(inbox, 1, ("a", "home", "2"))
+    place(inbox, 2, ("a", "home", "2"), ("b", "home", "2"))  # settled later, by the first one too
 
     result(inbox, "a", "1:0")
     result(inbox, "a", "0:1", number=2)
+    result(inbox, "a", "1:0", number=3)
+    result(inbox, "a", "5:5", status="LIVE", number=4)
+    result(inbox, "a", "1:0", status="ABANDONED", number=5)
+    result(inbox, "b", "1:0")
+
+    assert status(inbox) == {1: "won", 2: "won"}
+    assert told(inbox) == [(1, "won"), (2, "won")]
+    assert paid(inbox) == [(1, Decimal(20)), (2, Decimal(40))]
+    corrections = inbox.fetch(
+        "SELECT provider_event_id, verdict FROM betting.corrections ORDER BY received_at"
+    )
+    assert [tuple(row.values()) for row in corrections] == [
+        ("a-2", "refused"),
+        ("a-3", "repeated"),
+        ("a-4", "late"),
+        ("a-5", "refused"),
+    ]
+    reviewed = inbox.fetch(
+        "SELECT payload ->> 'provider_event_id' FROM inboxd.commands_history"
+        " WHERE type = 'bets.review_correction' AND status = 'succeeded' ORDER BY id"
+    )
+    assert [row[0] for row in reviewed] == ["a-2", "a-5"]
+    assert not inbox.fetchval("SELECT count(*) FROM inboxd.events WHERE topic = 'match-results'")
+
+
+def test_the_document_of_the_provider_is_taken_as_it_is_written(inbox: TestInbox) -> None:
+    place(inbox, 1, ("987654321", "home", "2"))
+    document = (
+        '{"matchExternalId": "987654321", "homeScore": 2, "awayScore": 1, '
+        '"status": "FINISHED", "providerEventId": "prov-1"}'
+    )
+    inbox.emit("match.result", json.loads(document))
+    inbox.drain()
+    assert status(inbox) == {1: "won"}
+    assert paid(inbox) == [(1, Decimal(20))]
+
+
+def test_what_is_not_understood_is_seen_and_holds_up_nothing(inbox: TestInbox) -> None:
+    place(inbox, 1, ("a", "home", "2"))
+
+    result(inbox, "a", "0:0", status="SUSPENDED", check=False)
+    inbox.emit(
+        "match.result",
+        {"matchExternalId": "a", "status": "POSTPONED", "providerEventId": "a-2"},
+    )
+    inbox.drain(check=False)
+    assert status(inbox) == {1: "pending"}
+    result(inbox, "a", "1:0", number=3, check=False)
 
     assert status(inbox) == {1: "won"}
-    assert told(inbox) == [(1, "won")]
-    corrections = inbox.fetch("SELECT match_id, provider_event_id FROM betting.corrections")
-    assert [tuple(row.values()) for row in corrections] == [("a", "a-2")]
+    dead = inbox.fetch("SELECT status FROM inboxd.events WHERE topic = 'match-results'")
+    assert [row["status"] for row in dead] == ["failed", "failed"]
 
 
 def test_a_result_of_a_match_that_nobody_bet_on_is_kept(inbox: TestInbox) -> None:
     result(inbox, "a", "1:0")
-    assert inbox.fetchval("SELECT status FROM betting.results") == "finished"
+    assert inbox.fetchval("SELECT status FROM betting.results") == "FINISHED"
 
 
 def test_a_match_is_settled_in_pages(inbox: TestInbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,18 +195,26 @@ def test_a_match_is_settled_in_pages(inbox: TestInbox, monkeypatch: pytest.Monke
     assert inbox.fetchval(runs) == 3
 
 
-def test_other_services_get_each_result_that_counts_and_each_payment(inbox: TestInbox) -> None:
+def test_other_services_get_each_result_that_counts_each_notification_and_each_payment(
+    inbox: TestInbox,
+) -> None:
     place(inbox, 1, ("a", "home", "2"))
 
-    result(inbox, "a", "0:0", status="live")
+    result(inbox, "a", "0:0", status="LIVE")
     result(inbox, "a", "1:0", number=2)
     result(inbox, "a", "0:1", number=3)
 
     taken = inbox.events("matches.result", ordering_key="a")
     assert [(event.payload["home_score"], event.payload["status"]) for event in taken] == [
-        (0, "live"),
-        (1, "finished"),
+        (0, "LIVE"),
+        (1, "FINISHED"),
     ]
+    sent = (
+        "SELECT command_id::text FROM inboxd.commands_history WHERE type = 'bets.notify_customer'"
+    )
+    notice = {"notification_id": inbox.fetchval(sent), "bet_id": 1, "customer_id": 7}
+    notified = {**notice, "status": "won"}
+    inbox.assert_emitted("customers.notified", notified, count=1, ordering_key="1")
     payment = inbox.fetchval("SELECT payment_id::text FROM betting.payments")
     paid = {"payment_id": payment, "bet_id": 1, "customer_id": 7, "amount": "20.00"}
     inbox.assert_emitted("payments.paid", paid, count=1, ordering_key="1")

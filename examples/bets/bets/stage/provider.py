@@ -78,7 +78,7 @@ class Provider:
                 "matchExternalId": result.match,
                 "homeScore": result.home,
                 "awayScore": result.away,
-                "status": "finished",
+                "status": "FINISHED",
                 "providerEventId": f"result-{result.match}",
             }
         ).encode()
