@@ -35,8 +35,9 @@ from inboxd.inbound.group_commit import GroupCommit, Write, WriteSome
 from inboxd.inbound.listener import InboundListener, listen
 from inboxd.inbound.page_writer import page_writer
 from inboxd.inbound.sources import Sources
+from inboxd.inbound.spool.drain import Commit
 from inboxd.inbound.spool.erasures import without_erased
-from inboxd.inbound.spool.spool import Spool, spooling
+from inboxd.inbound.spool.spool import DrainWrites, Spool, spooling
 from inboxd.settings import Database, Settings
 from inboxd.store import controls, receipts
 from inboxd.store.pools import Pool, borrow, open_pool
@@ -50,6 +51,8 @@ _log = logs.get_logger(__name__)
 _PAGE_SHARE = 0.7
 _STATEMENT_SHARE = 0.6
 _CONNECT_SHARE = 0.5
+# Seconds that a spooled receipt gets, by itself, when its page takes too long.
+_ALONE = 30.0
 # Seconds for the answers that a drain leaves to its listener at least.
 _LAST_ANSWERS = 1.0
 
@@ -117,8 +120,8 @@ class HostedReceiver:
         http, database = self._settings.inbound.http, self._settings.database
         within = http.answer_within.total_seconds()
         sql = Statements(database.schema_name)
-        # More than pages need: the watch and the drain never wait for them, nor they for it.
-        size = http.connections + (1 if self._settings.inbound.spool.path is None else 2)
+        # More than pages need: watch, drain and probe never wait for them, nor for each other.
+        size = http.connections + (1 if self._settings.inbound.spool.path is None else 3)
         async with (
             open_pool(bounded(database, within), "receiver", size) as pool,
             self._spooling(pool, sql) as (write, spool),
@@ -155,12 +158,19 @@ class HostedReceiver:
         probe = partial(_ask, pool, sql, settings.after.total_seconds())
         writes = partial(page_writer, pool, sql)
 
-        def drained(within: float) -> Write:
-            return without_erased(writes(within), partial(_erased, pool, sql, within))
+        def drained(pool: Pool, within: float) -> Write:
+            write = page_writer(pool, sql, within)
+            return without_erased(write, partial(_erased, pool, sql, within))
 
-        with spooling(settings, settings.path, writes, probe, memory, drained) as spool:
-            self._metrics.watch_spool(lambda: spool.state)
-            yield spool.writer.write, spool
+        def commit(within: float) -> Commit:
+            return partial(_commit, pool, sql, within)
+
+        patient = _bounded_alone(self._settings.database)
+        async with open_pool(patient, "receiver, spool", 1) as by_itself:
+            ways = DrainWrites(partial(drained, pool), drained(by_itself, 1.5 * _ALONE), commit)
+            with spooling(settings, settings.path, writes, probe, memory, ways) as spool:
+                self._metrics.watch_spool(lambda: spool.state)
+                yield spool.writer.write, spool
 
     async def _receive(
         self, commit: GroupCommit, watch: ReceiverWatch, on_ready: Callable[[], None]
@@ -195,6 +205,13 @@ async def _ask(pool: Pool, sql: Statements, within: float) -> None:
             await controls.read(connection, sql)
 
 
+async def _commit(pool: Pool, sql: Statements, within: float) -> None:
+    """Next to nothing, to see whether the database takes writes."""
+    async with borrow(pool, within) as connection:
+        with anyio.fail_after(within):
+            await receipts.commit(connection, sql)
+
+
 async def _erased(
     pool: Pool, sql: Statements, within: float, subjects: Sequence[str], since: datetime
 ) -> dict[str, datetime]:
@@ -214,6 +231,17 @@ def bounded(database: Database, within: float) -> Database:
             "connect_timeout": at_most(database.connect_timeout, _CONNECT_SHARE),
             "statement_timeout": at_most(database.statement_timeout, _STATEMENT_SHARE),
             "lock_timeout": at_most(database.lock_timeout, _CONNECT_SHARE),
+        }
+    )
+
+
+def _bounded_alone(database: Database) -> Database:
+    """The settings of a session for one receipt: a lock that it waits for is told from slowness."""
+    statement = min(database.statement_timeout, timedelta(seconds=_ALONE))
+    return database.model_copy(
+        update={
+            "statement_timeout": statement,
+            "lock_timeout": min(database.lock_timeout, statement / 2),
         }
     )
 

@@ -60,11 +60,12 @@ def from_form(body: bytes) -> tuple[str, object]:
         )
     except ValueError:
         raise BrokenBody("the body is not a form of names and values in UTF-8") from None
-    found: dict[str, str | list[str]] = {}
+    values: dict[str, list[str]] = {}
     for name, value in pairs:
-        before = found.setdefault(name, value)
-        if before is not value:
-            found[name] = [*([before] if isinstance(before, str) else before), value]
+        values.setdefault(name, []).append(value)
+    found: dict[str, str | list[str]] = {
+        name: each[0] if len(each) == 1 else each for name, each in values.items()
+    }
     text = orjson.dumps(found)
     if _NUL in text and (problem := storable.refusal(found, _no_other)):
         raise BrokenBody(f"the body is a form that PostgreSQL cannot store: {problem}")

@@ -2,12 +2,13 @@
 
 Owns the queue between the requests and the database. There is no timer: what gathered while the
 last write was in flight goes next, together, and a request alone goes at once. Promises: who is
-given a `Stored` has what is durable; a page that cannot be written is halved until what spoils it
-is alone, and its neighbours are stored; a write whose answer was lost is repeated with the same
-receipt ids, so it never doubles; who waits longer than `within` gets NotDurable, and is not written
-any more if it was not yet given to the database; a request whose client is gone is written all the
-same. Known limit: NotDurable does not say that nothing is stored: a commit whose answer was lost
-may be.
+given a `Stored` has what is durable; a page that cannot be written, or takes too long, is halved
+until what spoils it is alone, and its neighbours are stored; a request with many events shares no
+page; a write whose answer was lost is repeated with the same receipt ids, so it never doubles; who
+waits longer than `within` gets NotDurable, and is not written any more if it was not yet given to
+the database; a request whose client is gone is written all the same. Known limits: NotDurable does
+not say that nothing is stored: a commit whose answer was lost may be. Until what takes too long is
+alone, those of its page wait with it; a spool bounds that.
 *See:* `application.py`, before it; `page_writer.py`, after it.
 """
 
@@ -24,7 +25,7 @@ from anyio.abc import TaskStatus
 from inboxd.errors import NotDurable
 from inboxd.inbound.sources import broken_instead
 from inboxd.model.receipt import Receipt
-from inboxd.store.connections import is_passing, is_refusal
+from inboxd.store.connections import is_late, is_passing, is_refusal
 from inboxd.store.receipts import Stored
 from inboxd.telemetry.logs import get_logger
 
@@ -35,6 +36,8 @@ _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.5
 # A page's share of the bodies in flight.
 _PAGE_BYTES = 8 << 20
+# Events that the database writes in a fraction of what a request may wait.
+PAGE_EVENTS = 2_000
 
 Write: TypeAlias = Callable[[Sequence[Receipt]], Awaitable[Sequence[Stored]]]
 # The same, with a spool behind it, in which there may be no room for some.
@@ -173,36 +176,46 @@ class GroupCommit:
     def _take(self) -> list[QueuedReceipt]:
         """The next page: what has waited longest."""
         page: list[QueuedReceipt] = []
-        queue, size = self._queue, 0
+        queue, size, events = self._queue, 0, 0
         while queue and len(page) < self._max_page and size < _PAGE_BYTES:
+            events += len(queue[0].receipt.events)
+            if page and events > PAGE_EVENTS:
+                break
             each = queue.popleft()
             size += len(each.receipt.body)
             page.append(each)
         return page
 
     async def _write_page(self, page: list[QueuedReceipt]) -> None:
-        """Write a page; halved until what spoils it is alone."""
+        """Write a page; halved until what spoils it is alone. What takes too long comes last."""
         parts = [page]
-        while parts:
-            part = [each for each in parts.pop() if not each.is_told]
+        late: list[QueuedReceipt] = []
+        while parts or late:
+            part = [each for each in (parts.pop() if parts else [late.pop(0)]) if not each.is_told]
             try:
-                await self._insist(part)
+                await self._insist(part, hurry=len(part) > 1 or bool(parts))
             except Exception as error:  # noqa: BLE001 - sorted out below
                 if len(part) > 1:
                     middle = len(part) // 2
                     parts += [part[middle:], part[:middle]]
+                elif is_late(error):
+                    late.append(part[0])
                 elif again := self._refused(part[0], error):
                     parts.append([again])
 
-    async def _insist(self, part: list[QueuedReceipt]) -> None:
-        """Write these, as long as somebody waits. Raises what the database has against them."""
+    async def _insist(self, part: list[QueuedReceipt], *, hurry: bool) -> None:
+        """Write these, as long as somebody waits. Raises what the database has against them.
+
+        hurry: one of them may be to blame, or others wait for them: what takes too long is raised.
+        """
         pause = _FIRST_PAUSE
         while part:
             started = monotonic()
             try:
                 ended = await self._write([each.receipt for each in part])
             except Exception as error:
-                if not is_passing(error):
+                late = is_late(error)
+                if (late and hurry) or not (late or is_passing(error)):
                     raise
                 _log.warning("webhooks wait for the database", receipts=len(part), error=str(error))
             else:

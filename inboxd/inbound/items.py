@@ -1,11 +1,13 @@
 """The elements of an array in a JSON document, each as the text that it is.
 
 Promises: no digit of a number is lost, which decoding and encoding would cost; the time is that of
-one more decoding. *See:* `sources.py`, which makes an event of each.
+one more decoding, and no more than so many elements are taken. *See:* `sources.py`, which makes an
+event of each.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from json import JSONDecoder
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the standard library's own
 
@@ -16,19 +18,22 @@ _skip = JSONDecoder(parse_int=str, parse_float=str).scan_once  # type: ignore[at
 _space = re.compile(r"[ \t\n\r]*").match
 
 
-def elements(text: str, way: Sequence[str]) -> list[str]:
+def elements(text: str, way: Sequence[str], most: int) -> list[str]:
     """The texts of the elements of the array at the end of a way; `text` is valid JSON.
 
-    Raises BrokenBody when no array is there.
+    Raises BrokenBody when no array is there, or one of more elements than `most`.
     """
+    where = "/" + "/".join(way) if way else "the body"
     try:
         at = _find(text, _after(text, 0), way)
         if at is None or text[at] != "[":
-            where = "/" + "/".join(way) if way else "the body"
             raise BrokenBody(f"{where} is not an array, so there are no items")
-        return _split(text, at)
+        found = list(islice(_split(text, at), most + 1))
     except RecursionError:
         raise BrokenBody("the body is nested too deeply to be taken apart") from None
+    if len(found) > most:
+        raise BrokenBody(f"{where} has more than {most} items, the most that max_items allows")
+    return found
 
 
 def _find(text: str, at: int, way: Sequence[str]) -> int | None:
@@ -56,16 +61,14 @@ def _member(text: str, at: int, name: str) -> int | None:
     return found
 
 
-def _split(text: str, at: int) -> list[str]:
-    found = []
+def _split(text: str, at: int) -> Iterator[str]:
     at = _after(text, at + 1)
     while text[at] != "]":
         end = _skip(text, at)[1]
-        found.append(text[at:end])
+        yield text[at:end]
         at = _after(text, end)
         if text[at] == ",":
             at = _after(text, at + 1)
-    return found
 
 
 def _after(text: str, at: int) -> int:

@@ -101,7 +101,8 @@ class CompiledSource:
         """An event for each element of the array."""
         assert self._items is not None  # noqa: S101 - asked by who calls
         found: list[ReceivedEvent] = []
-        for number, text in enumerate(elements(payload, self._items)):
+        taken = elements(payload, self._items, self.settings.max_items)
+        for number, text in enumerate(taken):
             given = (text, orjson.loads(text), headers, request.traceparent)
             try:
                 events = self._maker.events(request, uuids.make(request.at), *given)

@@ -1,15 +1,17 @@
 """Releases the receipts of sources that nobody pauses any more.
 
 Promises that a page is released or not, whoever is killed, in the order in which they came; that
-what an operator or the settings of this worker or of a living receiver pause stays held. Known
-limit: whoever leads here may not have the settings of receivers elsewhere; a receiver tells which
-sources its settings hold, and counts for a day after it was last heard of.
+what an operator or the settings of this worker or of a living receiver pause stays held; that no
+source waits for another one that cannot be released. Known limit: whoever leads here may not have
+the settings of receivers elsewhere; a receiver tells which sources its settings hold, and counts
+for a day after it was last heard of.
 """
 
 from collections.abc import Collection
 
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.store import receipts
+from inboxd.store.connections import is_away
 from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import get_logger
 
@@ -20,12 +22,23 @@ async def release_held(context: MaintenanceContext, paused: Collection[str]) -> 
     """Release all that may be; paused: the sources that the settings hold."""
     async with borrow(context.pool) as connection:
         found = await receipts.held(connection, context.sql, most=1)
+    errors = []
     for each in found:
-        source = each["source"]
-        if each["paused"] or source in paused:
+        if each["paused"] or each["source"] in paused:
             continue
-        async with borrow(context.pool) as connection:
-            pages = receipts.release(connection, context.sql, source)
-            released = sum([count async for count in pages])
-        if released:
-            _log.info("released held receipts", source=source, receipts=released)
+        try:
+            await _release(context, each["source"])
+        except Exception as error:
+            if is_away(error):
+                raise
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+async def _release(context: MaintenanceContext, source: str) -> None:
+    async with borrow(context.pool) as connection:
+        pages = receipts.release(connection, context.sql, source)
+        released = sum([count async for count in pages])
+    if released:
+        _log.info("released held receipts", source=source, receipts=released)

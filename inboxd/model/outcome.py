@@ -230,13 +230,19 @@ def _seconds(after: timedelta | str | float) -> float:
 def _message(error: BaseException) -> str:
     """The text of the error, without passwords and what a driver quotes: rows, arguments."""
     try:
-        message = _ARGUMENT.sub(r"\1\2", str(error).partition("\nDETAIL:")[0])
+        message = _ARGUMENT.sub(r"\1\2", _primary(error) or str(error).partition("\nDETAIL:")[0])
     except Exception as broken:  # noqa: BLE001 - a hostile __str__ must not cost the settlement
         return f"<{type(broken).__name__} while its message was made>"
     if isinstance(error, BaseExceptionGroup):
         members = (f"{type(one).__qualname__}: {_message(one)}" for one in error.exceptions)
         message = f"{message}: {'; '.join(members)}"
     return redact(message, _MESSAGE_LENGTH)
+
+
+def _primary(error: BaseException) -> str | None:
+    """A driver's error without the rest, which libpq heads in the language of the process."""
+    primary = getattr(getattr(error, "diag", None), "message_primary", None)
+    return primary if isinstance(primary, str) else None
 
 
 def _storable(text: str) -> str:

@@ -306,6 +306,14 @@ class WebhookSource(Section):
         "body is the array. The other pointers then begin at the item. Set it when a sender packs "
         "many results into one request.",
     )
+    max_items: int = Field(
+        1_000,
+        ge=1,
+        le=1_000_000,
+        description="Most elements of that array; one with more is a dead letter, as a whole. "
+        "Raise it when a sender packs more, as far as the database writes so many events within "
+        "inbound.http.answer_within.",
+    )
     body: Literal["json", "form", "text"] = Field(
         "json",
         description="What a body is: JSON, a form of which an object is made, or text. Change it "

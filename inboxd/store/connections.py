@@ -59,7 +59,17 @@ PASSING = (*LOST, *VOID, asyncpg.TransactionRollbackError, asyncpg.LockNotAvaila
 
 def is_passing(error: BaseException) -> bool:
     """Whether `error` is no row's fault: an outage, a full disk, a deadlock, no partition."""
-    return _is_without_partition(error) or isinstance(error, PASSING)
+    return is_without_partition(error) or isinstance(error, PASSING)
+
+
+def is_late(error: BaseException) -> bool:
+    """Whether it took longer than it may: a server that is slow, or one row of many to blame."""
+    return isinstance(error, _LATE)
+
+
+def waits_for_lock(error: BaseException) -> bool:
+    """Whether it was late for a lock that another transaction has: that one is to blame."""
+    return isinstance(error, asyncpg.LockNotAvailableError)
 
 
 def is_away(error: BaseException) -> bool:
@@ -67,14 +77,27 @@ def is_away(error: BaseException) -> bool:
     return isinstance(error, LOST) and (error.__cause__ is None or is_passing(error.__cause__))
 
 
-def _is_without_partition(error: BaseException) -> bool:
-    return isinstance(error, asyncpg.CheckViolationError) and "no partition" in str(error)
+def is_without_partition(error: BaseException) -> bool:
+    """Whether no partition was there for a row.
+
+    Told from a CHECK by the place in the server's code: a message is in the server's language, and
+    both have the same SQLSTATE.
+    """
+    return (
+        isinstance(error, asyncpg.CheckViolationError)
+        and error.server_source_function == _LOOKS_FOR_PARTITION
+    )
 
 
 def is_refusal(error: BaseException) -> bool:
     """Whether `error` is about what was to be written: the same would be refused again."""
     return isinstance(error, _REFUSALS) and not is_passing(error)
 
+
+_LATE = (TimeoutError, asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError)
+
+# The function of PostgreSQL that finds no partition for a row.
+_LOOKS_FOR_PARTITION = "ExecFindPartition"
 
 _REFUSALS = (
     asyncpg.DataError,
@@ -247,7 +270,7 @@ def explain_connecting(error: Exception, database: Database) -> DatabaseError:
                 "check that database.tls_ca (or sslrootcert) is the authority of this server, and "
                 "that database.dsn calls it by the name that its certificate has"
             )
-        case ConnectionError() if "SSL upgrade" in str(error):
+        case ConnectionError() if type(error) is ConnectionError:  # asyncpg's: it was refused TLS
             advice = "check that the server has TLS (ssl = on), or ask for none (database.dsn)"
         case TimeoutError():
             advice = "nobody answered in time: check host, port and firewall, or connect_timeout"
@@ -290,7 +313,7 @@ def explain(
             | asyncpg.InvalidSchemaNameError()
         ):
             return SchemaError(f"{said}: the schema is missing or too old; run: inboxd migrate")
-        case _ if _is_without_partition(error):
+        case _ if is_without_partition(error):
             return DatabaseError(f"{said}: nothing was changed; run: inboxd history make")
         case asyncpg.InsufficientPrivilegeError():
             return DatabaseError(f"{said}: {to_the_denied}")

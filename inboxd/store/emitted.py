@@ -23,8 +23,10 @@ from inboxd.store.pages import pages
 from inboxd.store.settlements import Parent
 from inboxd.store.statements import Statements
 
-# Where the server says what it waited for: a row of the record of keys, in whatever language.
-_IN_DEDUP = re.compile(r"[^\n]*\(\d+,\d+\)[^\n]*\bdedup")
+# Where the server says what it waited for: the place of a row, and the table of keys. No field has
+# that, so it is told by number and name, in any order: around them are words of the server's
+# language. In the first line, and without a schema: statements, which may be there, have one.
+_IN_DEDUP = re.compile(r"(?=[^\n]*\d, ?\d)[^\n]*(?<![\w.])dedup")
 
 Emitted = Sequence[tuple[EmittedDraft, Parent]]
 

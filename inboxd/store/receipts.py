@@ -2,7 +2,8 @@
 
 Promises that a page is one statement in one transaction, which is durable when `write` returns;
 that a receipt which was written already is answered as it was then, and never written twice; that
-held receipts are released in the order in which they came.
+a receipt of another day finds its partition; that held receipts are released in the order in which
+they came.
 Known limit: what was written in a partition that is gone meanwhile is written again.
 """
 
@@ -17,7 +18,7 @@ import asyncpg
 from inboxd.errors import DatabaseError
 from inboxd.model.receipt import Receipt
 from inboxd.store.arrays import columns, sparse
-from inboxd.store.connections import Connection, Row, one_row
+from inboxd.store.connections import Connection, Row, is_without_partition, one_row
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
@@ -56,6 +57,7 @@ async def write(
     """
     known: dict[UUID, Stored] = {}
     given = {each.receipt_id: each for each in receipts}
+    has_days = False
     for _ in range(_TRIES):
         new = [each for id_, each in given.items() if id_ not in known]
         try:
@@ -66,6 +68,12 @@ async def write(
                 raise
             async with begin():
                 known |= _answers(await connection.fetch(sql["answered"], list(given)))
+        except asyncpg.CheckViolationError as error:
+            if has_days or not is_without_partition(error):
+                raise
+            async with begin():
+                await connection.fetchval(sql["make_receipt_days"], list(given))
+            has_days = True
         else:
             return [known[each.receipt_id] for each in receipts]
     raise DatabaseError(
@@ -93,6 +101,11 @@ async def _receive(
 
 def _answers(rows: Sequence[Row]) -> dict[UUID, Stored]:
     return {row["receipt_id"]: Stored(row["event_ids"], row["outcome"]) for row in rows}
+
+
+async def commit(connection: Connection, sql: Statements) -> None:
+    """Commit next to nothing. Raises what keeps the database from writing."""
+    await connection.execute(sql["commit_nothing"])
 
 
 async def erased(

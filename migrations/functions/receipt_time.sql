@@ -1,5 +1,6 @@
 -- When a receipt was received: the milliseconds that begin its id (RFC 9562, version 7). Inlined.
--- called by: answered, erase_receipts, keep_receipts, receive, release_receipts, write_received, the daemon
+-- called by: answered, erase_receipts, keep_receipts, make_receipt_days, receive, release_receipts, write_received,
+--   the daemon
 -- roles: operator, viewer, worker
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.receipt_time(receipt_id uuid) RETURNS timestamptz

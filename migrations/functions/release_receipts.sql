@@ -1,6 +1,9 @@
 -- Write the events of held receipts of a source, the oldest first, a page. `released` receipts, up to the position
 -- `last`; more: others may be held still; busy: somebody else releases them.
 --
+-- A page has at most `most` receipts, and ends with the one that has its 5,000th event: 500 arrays of a thousand events
+-- each would take longer than a statement may, again and again.
+--
 -- The last page is released under the source's lock: who holds more has committed, or waits, and looks again. What a
 -- page skipped, as it committed late, is in that one: it begins from the beginning.
 -- called by: the daemon
@@ -13,6 +16,7 @@ CREATE OR REPLACE FUNCTION {schema}.release_receipts(
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = on SET jit = off AS $$
 DECLARE
     places  bigint[];
+    whole   boolean;  -- whether there are no others
     changed record;
 BEGIN
     released := 0;
@@ -22,17 +26,15 @@ BEGIN
     IF busy OR EXISTS (SELECT FROM {schema}.controls c WHERE c.kind = 'source' AND c.name = of_source) THEN
         RETURN;
     END IF;
-    places := ARRAY(SELECT h.position FROM {schema}.held_receipts h
-                     WHERE h.source = of_source AND h.position > past ORDER BY h.position LIMIT most);
-    IF cardinality(places) < most THEN
+    SELECT p.places, p.whole INTO places, whole FROM {schema}.page_of_held(of_source, past, most) AS p;
+    IF whole THEN
         PERFORM pg_advisory_xact_lock(hashtext('{schema}.held'), hashtext(of_source));
-        places := ARRAY(SELECT h.position FROM {schema}.held_receipts h
-                         WHERE h.source = of_source ORDER BY h.position LIMIT most);
-        IF cardinality(places) < most THEN
+        SELECT p.places, p.whole INTO places, whole FROM {schema}.page_of_held(of_source, 0, most) AS p;
+        IF whole THEN
             DELETE FROM {schema}.held_sources h WHERE h.source = of_source;
         END IF;
     END IF;
-    more := cardinality(places) = most;
+    more := NOT whole;
     released := cardinality(places);
     last := coalesce(places[released], past);
     FOR changed IN

@@ -76,11 +76,11 @@ def test_what_is_printed_makes_it_good(cli: Cli, sql: Sql, database: Database, c
 
 
 def test_a_long_statement_is_printed_to_programs(cli: Cli, sql: Sql) -> None:
-    sql("alter function inboxd.make_partitions(integer) security invoker")
-    assert "run: CREATE OR REPLACE FUNCTION inboxd.make_partitions(" in (out := cli("doctor").out)
+    sql("alter function inboxd.make_partition(text, date) security invoker")
+    assert "run: CREATE OR REPLACE FUNCTION inboxd.make_partition(" in (out := cli("doctor").out)
     assert "… (the whole statement: --json)" in out
     assert "ATTACH PARTITION" not in out
-    Report(cli).one("drift", "warning", "ATTACH PARTITION", "inboxd.make_partitions(integer)")
+    Report(cli).one("drift", "warning", "ATTACH PARTITION", "inboxd.make_partition(text,date)")
 
 
 def test_a_function_that_an_older_release_left(cli: Cli, sql: Sql) -> None:

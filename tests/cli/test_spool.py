@@ -13,6 +13,7 @@ from inboxd.inbound.spool.folder import drain_lock
 from tests.cli.conftest import Cli
 from tests.support.receipts import receipt, received, received_ago
 from tests.support.spooled import leave_apart, spool
+from tests.support.verdicts import safety
 
 Sql = Callable[..., list[Any]]
 WHY = ("--reason", "it came again", "--yes")
@@ -107,6 +108,35 @@ def test_it_is_drained_now(cli: Cli, path: Path, sql: Sql) -> None:
     assert cli("spool", "drain").out == "Drained: 0 receipts\n"
     [line] = sql("select action, count from inboxd.audit")
     assert tuple(line) == ("drain", 3), "a drain of nothing is not recorded"
+
+
+def test_what_waited_longer_than_the_database_remembers_days_is_drained(
+    cli: Cli, path: Path, sql: Sql
+) -> None:
+    """As of a backup, whose partitions begin later, or end before the outage began."""
+    page = [received_ago(9), received_ago(3), receipt(), received_ago(-30), receipt(source="bank")]
+    spool(path, *page).release()
+    assert cli("spool", "drain", "--json").json == {"drained": 5, "set_apart": 0}
+    with safety():
+        found = {row[0] for row in sql("select receipt_id from inboxd.receipts")}
+        assert found == {each.receipt_id for each in page}
+        assert len(sql("select from inboxd.events")) == 5
+    assert cli("spool", "list", "--json").json["sources"] == []
+
+
+def test_what_a_wrong_clock_dated_is_set_apart_and_inserted_on_a_word(
+    cli: Cli, path: Path, sql: Sql
+) -> None:
+    """More than a year ahead; what is behind it goes on."""
+    ahead, after = received_ago(-800), receipt()
+    spool(path, ahead, after).release()
+    assert cli("spool", "drain", "--json").json == {"drained": 1, "set_apart": 1}
+    [apart] = cli("spool", "list", "--json").json["set_apart"]
+    assert "more than a year from today" in apart["reason"]
+    assert cli("spool", "drain", "--apart", apart["name"]).code == 0
+    with safety():
+        ids = {row[0] for row in sql("select event_id from inboxd.events")}
+        assert ids == {each.events[0].event_id for each in (ahead, after)}
 
 
 def test_the_process_that_drains_is_named(cli: Cli, path: Path) -> None:

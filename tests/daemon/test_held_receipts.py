@@ -4,6 +4,7 @@ import signal
 from functools import partial
 from uuid import uuid4
 
+import asyncpg
 import pytest
 
 from inboxd.maintenance.context import MaintenanceContext
@@ -12,6 +13,7 @@ from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.receipts import receipt, receive
 from tests.support.rows import SQL, daemon_pool
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +41,26 @@ async def test_it_releases_what_nobody_pauses(database: Database) -> None:
         await database.execute("update inboxd.receivers set beat_at = now() - interval '25 hours'")
         await release_held(context, ())
     assert await there(database) == set(sources)
+
+
+async def test_no_source_waits_for_another_that_cannot_be_released(database: Database) -> None:
+    await receive(database, *(receipt(source=name, hold=True) for name in ("a", "b", "c")))
+    await database.execute(
+        "create function refuse() returns trigger language plpgsql as $$ begin"
+        " if new.source = 'a' then raise exception 'not this one'; end if; return new; end $$;"
+        "create trigger refuse before insert on inboxd.events for each row"
+        " execute function refuse()"
+    )
+    async with daemon_pool(database) as pool:
+        context = MaintenanceContext(pool, SQL, Metrics("0"), uuid4())
+        with pytest.raises(asyncpg.RaiseError):
+            await release_held(context, ())
+        with safety():
+            assert await there(database) == {"b", "c"}
+        await database.execute("drop trigger refuse on inboxd.events")
+        await release_held(context, ())
+    with safety():
+        assert await there(database) == {"a", "b", "c"}
 
 
 async def test_a_worker_that_leads_does_it(database: Database, start_worker: StartWorker) -> None:

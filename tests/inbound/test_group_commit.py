@@ -107,6 +107,45 @@ async def test_pages_are_bounded_in_rows_and_bytes() -> None:
         assert max(map(len, database.pages)) == 2
 
 
+async def test_a_request_of_many_events_shares_no_page() -> None:
+    database = _Database()
+    database.close()
+    page = [_receipt(body) for body in _bodies(5)]
+    page[2].events *= 5_000
+    async with _running(database) as commit, anyio.create_task_group() as group:
+        group.start_soon(_outcome, commit, _receipt(b"first"))
+        await eventually(lambda: _is(len(database.pages) == 1))
+        for each in page:
+            commit.submit(each, lambda _: None)
+        database.gate.set()
+        await eventually(lambda: _is(commit.waiting == 0))
+    assert database.pages == [[b"first"], [b"0", b"1"], [b"2"], [b"3", b"4"]]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TimeoutError(),
+        asyncpg.QueryCanceledError("statement timeout"),
+        asyncpg.LockNotAvailableError("lock timeout"),
+    ],
+)
+async def test_nobody_waits_for_one_that_takes_too_long(error: Exception) -> None:
+    """The one waits, by itself, as long as its sender does: an hour here."""
+    database = _Database()
+    database.fails = lambda page: error if any(each.body == b"7" for each in page) else None
+    async with _running(database, max_page=100, writers=2, within=3_600) as commit:
+        slow = asyncio.create_task(_outcome(commit, _receipt(b"7")))
+        with anyio.fail_after(30):
+            assert (
+                await _outcomes(commit, [b for b in _bodies(100) if b != b"7"]) == ["stored"] * 99
+            )
+        assert not slow.done()
+        database.fails = lambda _: None
+        with anyio.fail_after(30):
+            assert await slow == "stored"
+
+
 async def test_several_writers_write_side_by_side() -> None:
     database = _Database()
     database.close()

@@ -8,7 +8,9 @@ import orjson
 import pytest
 
 from inboxd.errors import SettingsError
+from inboxd.inbound.bodies import BrokenBody
 from inboxd.inbound.compiling import compile_sources
+from inboxd.inbound.items import elements
 from inboxd.inbound.keys import AuthenticRequest
 from inboxd.inbound.sources import CompiledSource, broken_instead
 from inboxd.inbound.uuids import Uuids
@@ -196,6 +198,28 @@ def test_pointers_begin_at_the_item() -> None:
         ("1", "a"),
         ("2", "b"),
     ]
+
+
+def test_an_array_of_too_many_items_is_one_broken_event() -> None:
+    source = {"items": "/a", "max_items": 3}
+    assert len(_receipt(source, b'{"a": [1, 2, 3]}').events) == 3
+    event = _event(source, b'{"a": [1, 2, 3, 4]}')
+    assert event.broken == "/a has more than 3 items, the most that max_items allows"
+    assert event.payload == '{"a": [1, 2, 3, 4]}'
+    many = _event({"items": ""}, b"[" + b"1," * 500_000 + b"1]")
+    assert many.broken == "the body has more than 1000 items, the most that max_items allows"
+
+
+def test_of_an_array_of_too_many_items_the_rest_is_not_read() -> None:
+    """It would hold up the event loop: what is no JSON any more is never come to."""
+    with pytest.raises(BrokenBody, match="more than 2 items"):
+        elements("[1, 2, 3, what is this?", (), 2)
+
+
+def test_a_form_of_one_name_many_times_is_read_in_one_go() -> None:
+    """Not once again for each value, which would hold up the event loop."""
+    payload = _event({"body": "form"}, b"&".join([b"a=1"] * 9_999) + b"&b=2").payload
+    assert orjson.loads(payload) == {"a": ["1"] * 9_999, "b": "2"}
 
 
 def test_a_key_of_the_request_is_numbered_for_its_items() -> None:

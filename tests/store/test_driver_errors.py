@@ -3,6 +3,7 @@
 from typing import Any
 
 import asyncpg
+import psycopg
 import pytest
 
 from inboxd.model.outcome import explain
@@ -45,3 +46,19 @@ async def test_an_argument_that_does_not_fit_is_told_by_type(database: Database)
                 await connection.fetchval(f"select $1::{type_}", value)
             assert SECRET in str(caught.value)
             assert explain(caught.value).error == ("DataError: invalid input for query argument $1")
+
+
+def test_of_an_error_of_psycopg_what_quotes_the_row_is_left_out(database: Database) -> None:
+    """The library heads it in the language of the process, which has set its locale."""
+    with psycopg.connect(database.dsn) as connection:
+        connection.execute("create temporary table kept (secret text unique)")
+        connection.execute("insert into kept values (%s)", [SECRET])
+        with pytest.raises(psycopg.errors.UniqueViolation) as caught:
+            connection.execute("insert into kept values (%s)", [SECRET])
+    error = caught.value
+    assert SECRET in str(error)
+    told = 'UniqueViolation: duplicate key value violates unique constraint "kept_secret_key"'
+    assert explain(error).error == told
+    error.args = (str(error).replace("DETAIL:", "DÉTAIL :"),)
+    assert SECRET in str(error)
+    assert explain(error).error == told

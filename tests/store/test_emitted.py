@@ -1,12 +1,14 @@
 """What handlers emitted, as it is written: by few statements, and with what emitted it."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
 from inboxd.api.drafts import EventDraft, WebhookDraft
+from inboxd.errors import DedupKeyHeld
 from inboxd.model.lineage import Lineage, uuid7
 from inboxd.store import emitted
 from inboxd.store.settlements import Parent
@@ -157,3 +159,34 @@ async def test_webhooks_are_written_beside_events(database: Database) -> None:
         assert (row["origin_kind"], row["origin_id"]) == ("event", 7)
         assert (row["correlation_id"], row["causation_id"]) == ("story", CAUSE)
         assert row["traceparent"] == "00-1"
+
+
+_WAITED = (
+    'while inserting index tuple (0,1) in relation "dedup_pkey"',
+    "beim Einfügen von Indextupel (0,1) in Relation »dedup_pkey«",
+    "lors de l'insertion de l'enregistrement (0, 1) de l'index dans la relation « dedup »",
+    'リレーション"dedup_pkey"のインデックスタプル(0,1)の挿入中',
+    '0,1 튜플 인덱스(해당 릴레이션 "dedup_pkey")를 삽입하는 중에 발생',
+    '向关系 "dedup" 插入索引元组 (0,1) 时',
+)
+
+
+@pytest.mark.parametrize("said", _WAITED)
+async def test_a_key_that_is_held_is_told_in_every_language(said: str) -> None:
+    """As PostgreSQL's translations say what a transaction waited for."""
+    more = '\nSQL statement "INSERT INTO inboxd.dedup (topic, key) VALUES (0,1)"'
+    with pytest.raises(DedupKeyHeld):
+        await emitted._execute(cast(Any, _Refusing(said + more)), "")
+    for other in (said.replace("dedup", "events"), more.strip(), ""):
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            await emitted._execute(cast(Any, _Refusing(other + more)), "")
+
+
+class _Refusing:
+    """A session whose statement waits for a lock that somebody else has."""
+
+    def __init__(self, context: str) -> None:
+        self._context = context
+
+    async def execute(self, _statement: str, *_arrays: Any) -> str:
+        raise asyncpg.PostgresError.new({"C": "55P03", "M": "lock timeout", "W": self._context})

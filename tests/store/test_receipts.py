@@ -8,10 +8,12 @@ import asyncpg
 import pytest
 
 from inboxd.store import receipts
+from inboxd.store.connections import is_passing, is_refusal
 from tests.support import Database
 from tests.support.locks import lock_awaited
-from tests.support.receipts import receipt, receive, received
+from tests.support.receipts import receipt, receive, received, received_ago
 from tests.support.rows import SQL, daemon_session
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -223,12 +225,81 @@ async def test_many_that_write_the_same_receipts_write_each_once(database: Datab
     assert kept == {each.receipt_id for each in pages}
 
 
-async def test_a_receipt_without_room_is_an_error_that_passes(database: Database) -> None:
+# ---------------------------------------------------------------------------- days of other clocks
+
+
+async def _days(database: Database) -> set[str]:
+    """The days that receipts have partitions for."""
+    found = await database.fetch(
+        "select to_char(low, 'YYYY-MM-DD') from inboxd.every_partition where parent = 'receipts'"
+    )
+    return {row[0] for row in found}
+
+
+@pytest.mark.parametrize("days", [366, 100, 3, -20, -366])
+async def test_a_receipt_of_another_day_gets_its_partition(database: Database, days: int) -> None:
+    """It waited in a spool, the database is a restored one, or a clock is ahead."""
+    given = [receipt(), received_ago(days), received_ago(days), receipt()]
+    before = await _days(database)
+    stored = await receive(database, *given)
+    with safety():
+        assert [each.outcome for each in stored] == ["stored"] * 4
+        kept = {row["receipt_id"] for row in await rows(database, "receipts")}
+        assert kept == {each.receipt_id for each in given}
+        assert len(await rows(database)) == 4
+        assert await receive(database, *given) == stored, "each is written once"
+    assert await _days(database) - before == {f"{given[1].received_at:%Y-%m-%d}"}
+
+
+async def test_several_that_bring_the_same_days_make_each_once(database: Database) -> None:
+    pages = [[received_ago(days) for days in (9, 7, 8, 7)] for _ in range(8)]
+    async with anyio.create_task_group() as group:
+        for page in pages:
+            group.start_soon(receive, database, *page)
+    with safety():
+        assert len(await rows(database, "receipts")) == 32
+
+
+async def test_a_receipt_of_another_year_is_refused(database: Database) -> None:
+    """No clock, and no sender, makes partitions without end."""
     old = receipt()
     old.receipt_id = UUID(int=7 << 76 | 2 << 62)  # of 1970
-    with pytest.raises(asyncpg.CheckViolationError, match="no partition"):
-        await receive(database, old)
+    before = await _days(database)
+    for far in (old, received_ago(367), received_ago(-367)):
+        with pytest.raises(asyncpg.DataError, match="more than a year from today") as refused:
+            await receive(database, receipt(), far)
+        assert is_refusal(refused.value)
     assert await rows(database) == []
+    assert await _days(database) == before
+
+
+async def test_a_day_that_a_person_has_detached_is_refused_and_today_is_waited_for(
+    database: Database,
+) -> None:
+    await receive(database, old := received_ago(9))
+    await database.execute(
+        f"alter table inboxd.receipts detach partition inboxd.receipts_{old.received_at:%Y%m%d}"
+    )
+    with pytest.raises(asyncpg.DataError, match="is there, detached") as refused:
+        await receive(database, received_ago(9))
+    assert is_refusal(refused.value)
+    today = receipt()
+    await database.execute(
+        f"alter table inboxd.receipts detach partition inboxd.receipts_{today.received_at:%Y%m%d}"
+    )
+    with pytest.raises(asyncpg.CheckViolationError) as waits:
+        await receive(database, today)
+    assert is_passing(waits.value)
+
+
+async def test_next_to_nothing_is_committed_as_durably_as_a_receipt(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        await connection.execute("set synchronous_commit = off")
+        before = await connection.fetchval("select pg_current_wal_flush_lsn()")
+        await receipts.commit(connection, SQL)
+        flushed = "select pg_current_wal_flush_lsn() > $1::text::pg_lsn"
+        assert await connection.fetchval(flushed, str(before))
+        assert await connection.fetchval("show synchronous_commit") == "off"
 
 
 # ------------------------------------------------------------------------------------ durability

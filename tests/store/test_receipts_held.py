@@ -11,6 +11,7 @@ from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.receipts import receipt, receive, received, release
 from tests.support.rows import SQL, daemon_session
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -68,6 +69,19 @@ async def test_it_is_released_in_order_and_newer_ones_queue_behind(database: Dat
     assert await written(database) == [1, 2, 3, 4, 5]
     for table in ("held_receipts", "held_sources"):
         assert await database.fetchval(f"select count(*) from inboxd.{table}") == 0
+
+
+async def test_a_page_is_bounded_in_events_too(database: Database) -> None:
+    """Hundreds of large arrays would take longer than a statement may, again and again."""
+    await pause(database)
+    page = [receipt(*(received(payload={"n": n}) for _ in range(1_000))) for n in range(12)]
+    await receive(database, *page)
+    await resume(database)
+    assert await release(database) == [5, 5, 2]
+    with safety():
+        assert await written(database) == [n for n in range(12) for _ in range(1_000)]
+        for table in ("held_receipts", "held_sources"):
+            assert await database.fetchval(f"select count(*) from inboxd.{table}") == 0
 
 
 async def test_an_event_is_written_as_it_would_have_been(database: Database) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from inboxd.store import receipts
 from tests.support import Database
-from tests.support.receipts import receipt, received
+from tests.support.receipts import receipt, received, received_ago
 from tests.support.rows import SQL, daemon_session
 
 pytestmark = pytest.mark.anyio
@@ -34,6 +34,12 @@ async def test_it_may_write_what_came(receiver: asyncpg.Connection) -> None:
     first = await receipts.write(receiver, SQL, page)
     assert [each.outcome for each in first] == ["stored", "contradiction", "broken", "stored"]
     assert await receipts.write(receiver, SQL, page) == first
+
+
+async def test_it_may_bring_what_is_of_another_day(receiver: asyncpg.Connection) -> None:
+    stored = await receipts.write(receiver, SQL, [received_ago(5)])
+    assert [each.outcome for each in stored] == ["stored"]
+    await receipts.commit(receiver, SQL)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +79,7 @@ async def test_it_may(receiver: asyncpg.Connection, statement: str) -> None:
         "SELECT * FROM inboxd.release_receipts('psp', 0, 1)",
         "SELECT inboxd.keep_receipts(now(), now())",
         "SELECT inboxd.make_partitions(1)",
+        "SELECT inboxd.make_partition('receipts', current_date + 40)",
         "SELECT * FROM inboxd.write_events('{a.b}', '{}')",
     ],
 )

@@ -1,9 +1,9 @@
 """Stores a page of messages: made to events, written, halved where the database refuses one.
 
-Promises that nothing of a page whose topic is paused is stored; that what the database refuses is a
-dead letter, and its neighbours are stored; that messages of one stream are stored in order, and
-that whatever comes after an error is stored again or passed over, never left out. Known limit: a
-page is in memory as a whole, and once more as events.
+Promises that nothing of a page whose topic is paused is stored; that what the database refuses, or
+takes too long for by itself, is a dead letter, and its neighbours are stored; that messages of one
+stream are stored in order, and that whatever comes after an error is stored again or passed over,
+never left out. Known limit: a page is in memory as a whole, and once more as events.
 *See:* `compiled.py`, `streams.py`; `reading.py`, which acknowledges.
 """
 
@@ -21,7 +21,7 @@ from inboxd.inbound.messages.compiled import CompiledMessageSource
 from inboxd.inbound.messages.streams import OpenedStreams
 from inboxd.model.message import ReceivedMessage
 from inboxd.store import topics
-from inboxd.store.connections import is_passing, is_refusal
+from inboxd.store.connections import is_late, is_passing, is_refusal
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
@@ -95,7 +95,7 @@ class PageStoring:
 
     async def _store_each(self, messages: Sequence[ReceivedMessage]) -> None:
         """Store them; halved until what spoils them is alone."""
-        parts = [messages]
+        parts, instead = [messages], None
         while parts:
             part = parts.pop()
             try:
@@ -104,13 +104,14 @@ class PageStoring:
                 await self._leave_taken()
                 parts.append(part)
             except Exception as error:
-                if is_passing(error):
+                if is_passing(error) or part[0] is instead:
                     raise
                 if len(part) > 1:
                     middle = len(part) // 2
                     parts += [part[middle:], part[:middle]]
                 else:
-                    parts.append([self._instead(part[0], error)])
+                    instead = self._instead(part[0], error)
+                    parts.append([instead])
 
     async def _store(self, part: Sequence[ReceivedMessage]) -> None:
         started = monotonic()
@@ -134,11 +135,11 @@ class PageStoring:
             raise LeaseLost(f"another worker reads the source {self._source.name!r} by now")
 
     def _instead(self, message: ReceivedMessage, error: Exception) -> ReceivedMessage:
-        """A dead letter for what the database refuses. Raises the error if that is one already."""
-        reason = f"the database refuses it: {type(error).__name__}"
-        is_one = all(event.broken == reason for event in message.events)
-        if is_one or not is_refusal(error):
+        """A dead letter for what the database refuses. Raises the error if it does not."""
+        if not (is_refusal(error) or is_late(error)):
             raise error
+        why = "refuses it" if is_refusal(error) else "takes too long for it"
+        reason = f"the database {why}: {type(error).__name__}"
         _log.error(
             "a message is a dead letter",
             source=self._source.name,

@@ -4,7 +4,10 @@ Owns the drain, of which each host has one, by a lock; any process with a receiv
 Promises: receipts are written in the order in which they were spooled, whichever process did; a
 page is passed by after its commit, so a crash repeats it, and the database knows the receipts that
 it has; what the database refuses, what cannot be read and what is older than the database's memory
-of receipts is set apart, whole, and shown; a source is unmarked while nobody can append for it.
+of receipts is set apart, whole, and shown; a source is unmarked while nobody can append for it. A
+page that takes too long, of a database that commits, is halved; what takes too long by itself gets
+more time once, then it is set apart, so nobody waits for it for ever. What waits for a lock that
+somebody else has gets minutes: most are free by then.
 Newer receipts of a source that is drained queue behind, in the spool. The event loop and the thread
 that reads share nothing while both work: what a thread may change is passed to it, or waits.
 Known limit: while the last page of a source is written, new receipts of it wait for that long.
@@ -18,13 +21,15 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from heapq import merge
 from pathlib import Path
-from typing import NamedTuple
+from time import monotonic
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
 
 import anyio
 from anyio import to_thread
 
 from inboxd.errors import SpoolOwned, UnreadableReceipt
-from inboxd.inbound.group_commit import Write
+from inboxd.inbound.group_commit import PAGE_EVENTS, Write
 from inboxd.inbound.sources import broken_instead
 from inboxd.inbound.spool.encoding import Order, decode
 from inboxd.inbound.spool.files import Files
@@ -33,7 +38,8 @@ from inboxd.inbound.spool.gates import Gates
 from inboxd.inbound.spool.log import Reader, segments, set_apart
 from inboxd.model.outcome import explain
 from inboxd.model.receipt import Receipt
-from inboxd.store.connections import is_refusal
+from inboxd.model.wording import plural
+from inboxd.store.connections import is_late, is_refusal, waits_for_lock
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -43,6 +49,10 @@ _FEWEST = 10  # rows of a page, when more take the database too long
 _PAGE_BYTES = 8 << 20
 _TIDY = 20  # pages between two looks at what may be removed
 _PAUSE = 0.2  # seconds between two looks for work, and after a failure
+_LOCKED = 300.0  # seconds that a receipt may wait for a lock, and others behind it
+
+
+Commit: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class SpooledFrame(NamedTuple):
@@ -63,6 +73,21 @@ class DrainPage(NamedTuple):
     is_last: bool
 
 
+class DrainWays(NamedTuple):
+    """How else a drain asks the database; what is unset is done by its `write`, or left out.
+
+    last: within half of `after`, since requests wait for it, at closed gates. alone: one receipt
+    that takes long. commit: commits next to nothing, and raises if that is not done in time.
+    """
+
+    last: Write | None = None
+    alone: Write | None = None
+    commit: Commit | None = None
+
+
+_ONE_WAY = DrainWays()
+
+
 class Drain:
     """The drain of this host, in this process."""
 
@@ -73,22 +98,20 @@ class Drain:
         gates: Gates,
         write: Write,
         *,
-        write_last: Write | None = None,
+        ways: DrainWays = _ONE_WAY,
         remembers: timedelta | None,
         is_away: Callable[[], bool] = lambda: False,
         after: float = 2.0,
     ) -> None:
-        """remembers: how long the database knows a receipt; an older one might double.
-
-        write_last: `write`, within half of `after`: requests wait for it, at closed gates.
-        """
+        """remembers: how long the database knows a receipt; an older one might double."""
         self._path = path
         self._files = files
         self._gates = gates
         self._write = write
         self._remembers = remembers  # None: for ever
         self._is_away = is_away
-        self._write_last = write_last or write
+        self._write_last, self._write_alone = ways.last or write, ways.alone or write
+        self._commit = ways.commit
         self._closing, self._last = after / 4, 0.75 * after
         self._readers: dict[Path, Reader] = {}
         self._waiting: dict[Path, deque[SpooledFrame]] = {}
@@ -96,6 +119,7 @@ class Drain:
         self._lock: Lock | None = None
         self.drained = 0
         self._trouble: str | None = None
+        self._locked: tuple[UUID, float] | None = None  # what waits for a lock, and since when
 
     async def run(self) -> None:
         """Drain what comes, until cancelled."""
@@ -150,11 +174,16 @@ class Drain:
         )
 
     def _begin_again(self) -> None:
-        """Forget what was read and not stored: it is read again, from the cursor."""
         self._rows = max(_FEWEST, self._rows // 2)
+        self._forget()
+        self._leave()
+
+    def _forget(self) -> None:
+        """Forget what was read and not stored: it is read again, from the cursor."""
         with suppress(OSError):
             self._tidy()  # on a full disk, what was drained before makes room
-        self._leave()
+        self._readers.clear()
+        self._waiting.clear()
 
     async def _pages(self) -> bool:
         """Some pages, each read while the one before is stored; whether there may be more."""
@@ -208,8 +237,14 @@ class Drain:
             return bool(marked)
         with closed:
             page = await self._read()
-            with anyio.fail_after(self._last):
-                await self._store(page.rows, self._write_last)
+            try:
+                with anyio.fail_after(self._last):
+                    await self._store(page.rows, self._write_last)
+            except Exception as error:
+                if not is_late(error):
+                    raise
+                await to_thread.run_sync(self._forget)  # it is a page like others, with open gates
+                return True
             self._pass_by(page.rows)
             if not page.is_last:  # not while others wait
                 return True
@@ -245,9 +280,10 @@ class Drain:
             return DrainPage([], is_last=True)
         self._read_folders(most)
         rows: list[SpooledFrame] = []
-        size = 0
+        size = events = 0
         for each in merge(*(list(waiting) for waiting in self._waiting.values())):
-            if each.order > newest:
+            events += len(each.receipt.events)
+            if each.order > newest or (rows and events > PAGE_EVENTS):
                 break
             self._waiting[each.folder].popleft()
             rows.append(each)
@@ -296,17 +332,28 @@ class Drain:
                     waiting.append(frame)
 
     async def _store(self, page: Sequence[SpooledFrame], write: Write | None = None) -> None:
-        """Write a page; what the database refuses is found by halving."""
-        write = write or self._write
+        """Write a page; what the database refuses, or takes too long for, is found by halving.
+
+        write: if requests wait for it; what takes too long then is raised.
+        """
+        hurried, write = write is not None, write or self._write
         parts = [await self._young(page)]
         while parts:
             part = parts.pop()
-            if part and not await self._written([each.receipt for each in part], write):
-                if len(part) > 1:
-                    middle = len(part) // 2
-                    parts += [part[middle:], part[:middle]]
-                else:
-                    await self._refused(part[0], write)
+            error = await self._tried([each.receipt for each in part], write) if part else None
+            if error is None:
+                continue
+            if is_late(error) and (hurried or not await self._commits()):
+                raise error
+            if len(part) > 1:
+                middle = len(part) // 2
+                parts += [part[middle:], part[:middle]]
+                if is_late(error):
+                    self._rows = max(_FEWEST, middle)
+            elif is_late(error):
+                await self._took_long(part[0])
+            else:
+                await self._refused(part[0], error, write)
 
     def _pass_by(self, page: Sequence[SpooledFrame]) -> None:
         """These are in the database, or set apart. Not while a thread reads."""
@@ -316,25 +363,60 @@ class Drain:
                 reader.pass_by(each.number)
         self._rows = min(_PAGE, 2 * self._rows)
 
-    async def _written(self, receipts: Sequence[Receipt], write: Write) -> bool:
-        """Whether the database has them; False: it refuses one of them."""
+    async def _tried(self, receipts: Sequence[Receipt], write: Write) -> Exception | None:
+        """Write them: None, or why one of them may be to blame. Raises what is nobody's fault."""
         try:
             await write(receipts)
         except Exception as error:
-            if is_refusal(error):
-                return False
+            if is_refusal(error) or is_late(error):
+                return error
             raise
         self.drained += len(receipts)
+        return None
+
+    async def _commits(self) -> bool:
+        """Whether the database is there, and takes writes: else what is late is an outage."""
+        try:
+            if self._commit is not None:
+                await self._commit()
+        except Exception:  # noqa: BLE001 - whatever it is, nobody's receipt is to blame
+            return False
         return True
 
-    async def _refused(self, frame: SpooledFrame, write: Write) -> None:
+    async def _took_long(self, frame: SpooledFrame) -> None:
+        """Give it more time, by itself; if that is too little, it is set apart."""
+        error = await self._tried([frame.receipt], self._write_alone)
+        if error is not None and is_refusal(error):
+            await self._refused(frame, error, self._write_alone)
+        elif error is not None:
+            if self._may_wait(frame, error) or not await self._commits():
+                raise error
+            count = plural(len(frame.receipt.events), "event")
+            why = ": another transaction has a lock that it needs" if waits_for_lock(error) else ""
+            await self._set_apart(frame, f"the database takes too long for it, of {count}{why}")
+
+    def _may_wait(self, frame: SpooledFrame, error: Exception) -> bool:
+        """Whether a lock is in its way, which may be free soon: all are tried again then."""
+        if not waits_for_lock(error):
+            return False
+        id_, now = frame.receipt.receipt_id, monotonic()
+        if self._locked is None or self._locked[0] != id_:
+            self._locked = id_, now
+        return now - self._locked[1] < _LOCKED
+
+    async def _refused(self, frame: SpooledFrame, error: Exception, write: Write) -> None:
         """It is a dead letter, as without a spool; if that is refused too, it is set apart."""
-        reason = "the database refuses it"
-        instead = broken_instead(frame.receipt, reason)
-        if instead is None or not await self._written([instead], write):
-            await to_thread.run_sync(
-                self._keep_apart, frame.folder, frame.number, frame.content, reason
-            )
+        instead = broken_instead(frame.receipt, "the database refuses it")
+        late = await self._tried([instead], write) if instead is not None else error
+        if late is not None and is_late(late):
+            raise late
+        if late is not None:
+            await self._set_apart(frame, f"the database refuses it: {explain(error).error}")
+
+    async def _set_apart(self, frame: SpooledFrame, reason: str) -> None:
+        await to_thread.run_sync(
+            self._keep_apart, frame.folder, frame.number, frame.content, reason
+        )
 
     async def _young(self, page: Sequence[SpooledFrame]) -> Sequence[SpooledFrame]:
         """Those that the database would know, if it had them; others are set apart."""
@@ -346,10 +428,7 @@ class Drain:
             if each.receipt.received_at >= oldest:
                 young.append(each)
             else:
-                reason = "it is older than the database's memory of receipts"
-                await to_thread.run_sync(
-                    self._keep_apart, each.folder, each.number, each.content, reason
-                )
+                await self._set_apart(each, "it is older than the database's memory of receipts")
         return young
 
     def _keep_apart(self, folder: Path, number: int, content: bytes, reason: str) -> None:

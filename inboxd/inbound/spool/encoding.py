@@ -20,6 +20,7 @@ _FORM = 1
 _LENGTH = Struct("<I")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_UNREADABLE = (AttributeError, KeyError, OverflowError, StructError, TypeError, ValueError)
 
 
 class Order(NamedTuple):
@@ -63,7 +64,7 @@ def decode(content: bytes) -> SpooledReceipt:
         (length,) = _LENGTH.unpack_from(content)
         body = content[_LENGTH.size + length :]
         return _decoded(orjson.loads(content[_LENGTH.size : _LENGTH.size + length]), body)
-    except (AttributeError, KeyError, StructError, TypeError, ValueError) as error:
+    except _UNREADABLE as error:
         raise UnreadableReceipt("a frame holds no receipt that this version can read") from error
 
 

@@ -18,7 +18,7 @@ from anyio import to_thread
 
 from inboxd.errors import SpoolBroken
 from inboxd.inbound.group_commit import Write
-from inboxd.inbound.spool.drain import Drain
+from inboxd.inbound.spool.drain import Commit, Drain, DrainWays
 from inboxd.inbound.spool.files import SystemFiles
 from inboxd.inbound.spool.folder import Owned, folders, own
 from inboxd.inbound.spool.log import Appender, count_apart, read_cursor, size_of
@@ -34,6 +34,18 @@ _EVERY = 1.0  # seconds between two looks at the folder
 # Shares of `after`: for a page that nobody waits for yet, and for one under closed gates.
 _DIRECT, _LAST = 0.9, 0.5
 _PAGE_WITHIN = 2.0  # seconds at least for a page that is drained
+
+
+class DrainWrites(NamedTuple):
+    """How what was spooled gets into the database.
+
+    page: makes what writes a page within so many seconds. alone: writes one receipt that takes
+    longer. commit: commits next to nothing within so many seconds, or raises.
+    """
+
+    page: Callable[[float], Write]
+    alone: Write | None = None
+    commit: Callable[[float], Commit] | None = None
 
 
 class SpoolState(NamedTuple):
@@ -58,7 +70,7 @@ class Spool:
         writes: Callable[[float], Write],
         probe: Probe,
         remembers: timedelta | None,
-        drained: Callable[[float], Write],
+        drained: DrainWrites,
     ) -> None:
         self._files = SystemFiles()
         self._path = path
@@ -67,14 +79,15 @@ class Spool:
             owned.folder, self._files, quota=settings.quota, segment_bytes=settings.segment_size
         )
         after = settings.after.total_seconds()
-        direct, last = writes(_DIRECT * after), drained(_LAST * after)
+        direct, patience = writes(_DIRECT * after), max(_PAGE_WITHIN, after)
+        commit = None if drained.commit is None else drained.commit(patience)
         self.writer = SpoolingWriter(direct, probe, self._log, path, after=after)
         self.drain = Drain(
             path,
             self._files,
             self.writer.gates,
-            drained(max(_PAGE_WITHIN, after)),
-            write_last=last,
+            drained.page(patience),
+            ways=DrainWays(drained.page(_LAST * after), drained.alone, commit),
             remembers=remembers,
             is_away=lambda: self.writer.is_away,
             after=after,
@@ -127,16 +140,17 @@ def spooling(
     writes: Callable[[float], Write],
     probe: Probe,
     remembers: timedelta | None,
-    drained: Callable[[float], Write] | None = None,
+    drained: DrainWrites | None = None,
 ) -> Iterator[Spool]:
     """The spool for the block.
 
     writes: makes what writes to the database within so many seconds. probe: a question to it.
-    remembers: how long it knows a receipt; None: for ever. drained: as writes, for what was
-    spooled, if in another way. Raises SettingsError for a folder that cannot be used.
+    remembers: how long it knows a receipt; None: for ever. drained: for what was spooled, if in
+    another way. Raises SettingsError for a folder that cannot be used.
     """
     owned = own(path)
     try:
-        yield Spool(settings, path, owned, writes, probe, remembers, drained or writes)
+        drained = drained or DrainWrites(writes)
+        yield Spool(settings, path, owned, writes, probe, remembers, drained)
     finally:
         owned.release()

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ import anyio
 from anyio import to_thread
 
 from inboxd.errors import Conflict, SpoolOwned, UsageError
-from inboxd.inbound.spool.drain import Drain
+from inboxd.inbound.spool.drain import Drain, DrainWays
 from inboxd.inbound.spool.encoding import Order, encode
 from inboxd.inbound.spool.erasures import without_erased
 from inboxd.inbound.spool.files import SystemFiles
@@ -40,6 +41,8 @@ from inboxd.store import receipts
 from inboxd.store.receipts import Stored
 from inboxd.store.session import Session
 
+# The database makes partitions for receipts of less than a year around today.
+_YEAR = timedelta(days=366)
 # Seconds to record a drain that was ended by an error.
 _LAST_WORDS = 5.0
 
@@ -83,8 +86,14 @@ class Tending:
 
         Raises Conflict when another process drains, DatabaseError when the database is away.
         """
+        commit = partial(receipts.commit, self.session.connection, self.session.sql)
         drain = Drain(
-            self.path, SystemFiles(), Gates(self.path), self._write(), remembers=self.remembers
+            self.path,
+            SystemFiles(),
+            Gates(self.path),
+            self._write(),
+            ways=DrainWays(commit=commit),
+            remembers=self.remembers,
         )
         before = await to_thread.run_sync(self._apart)
         try:
@@ -183,10 +192,9 @@ class Tending:
         return without_erased(write, ask)
 
     def _remembered(self, item: ApartItem, receipt: Receipt) -> Receipt:
-        """The receipt, under an id whose day the database has."""
-        if self.remembers is None:
-            return receipt
-        if _time_of(receipt) >= datetime.now(UTC) - self.remembers:
+        """The receipt, under an id whose day the database has, or makes."""
+        age = datetime.now(UTC) - _time_of(receipt)
+        if -_YEAR < age < min(self.remembers or _YEAR, _YEAR):
             return receipt
         fresh = replace(receipt, receipt_id=uuid7())
         _, content = item.paths

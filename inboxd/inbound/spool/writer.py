@@ -4,13 +4,16 @@ Owns the choice. Promises: a receipt goes to the spool if its source has somethi
 this host, or if the database did not take it within its budget; what is answered from the spool is
 synced, with its source marked; a page that the database did not answer for may be in both, under
 one receipt id, which the database takes once. While the database is away, no request waits for it:
-a probe looks whether it is back.
+a probe looks whether it is back. A page that takes too long is spooled; the database counts as away
+only if it does not answer the probe either.
 Known limit: outcomes are not known before the drain: a duplicate has the answer of a new event.
 *See:* `../group_commit.py`, before it; `gates.py`, `log.py`, `drain.py`, after it.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from time import monotonic
 
 import anyio
 from anyio import to_thread
@@ -23,7 +26,7 @@ from inboxd.inbound.spool.gates import Gates
 from inboxd.inbound.spool.log import Appender
 from inboxd.model.outcome import explain
 from inboxd.model.receipt import Receipt
-from inboxd.store.connections import is_refusal
+from inboxd.store.connections import is_away, is_refusal
 from inboxd.store.receipts import Stored
 from inboxd.telemetry.logs import get_logger
 
@@ -32,6 +35,9 @@ _log = get_logger(__name__)
 # Shares of `after` that it waits for gates: the drain holds them for no longer than one.
 _GATES = 1.5
 _PROBE = 0.5  # seconds between two looks at a database that is away
+# Of `after`: when a page has waited for so long, the database is probed, so that the answer is
+# there when the page is given up.
+_DOUBT = 0.5
 
 Probe = Callable[[], Awaitable[None]]
 
@@ -54,12 +60,10 @@ class SpoolingWriter:
         self._one = anyio.CapacityLimiter(1)
         self.gates = Gates(path)
         self.spooled = 0
-        self._away = anyio.Event()
-
-    @property
-    def is_away(self) -> bool:
+        self.is_away = False
         """Whether the database is taken for away."""
-        return self._away.is_set()
+        self._asked = anyio.Event()  # whether it is
+        self._answered = 0.0  # when it last answered the probe
 
     async def write(self, page: Sequence[Receipt]) -> list[Stored | NotDurable]:
         """Make a page durable; NotDurable: those for which there is no room, or no disk.
@@ -70,11 +74,12 @@ class SpoolingWriter:
         waits = self._waiting(page)
         direct = [n for n, each in enumerate(page) if each.source not in waits]
         ended.update(await self._directly(page, direct))
+        refused = {page[n].source for n in direct if n not in ended}
         rest = [n for n in range(len(page)) if n not in ended]
         while rest:
             given = [page[n] for n in rest]
             try:
-                left = await to_thread.run_sync(self._append, given, limiter=self._one)
+                left = await to_thread.run_sync(self._append, given, refused, limiter=self._one)
             except (SpoolFull, SpoolBroken, TimeoutError) as error:
                 ended.update((n, NotDurable(str(error))) for n in rest)
                 break
@@ -82,6 +87,7 @@ class SpoolingWriter:
             # What is left was drained meanwhile: the database has all that came before.
             direct = [n for n in rest if page[n].source in left]
             ended.update(await self._directly(page, direct))
+            refused |= {page[n].source for n in direct if n not in ended}
             rest = [n for n in rest if n not in ended]
         return [ended[n] for n in range(len(page))]
 
@@ -90,17 +96,25 @@ class SpoolingWriter:
         await to_thread.run_sync(self._log.leave_drained, limiter=self._one)
 
     async def watch(self) -> None:
-        """Find out when the database is back, until cancelled."""
+        """Probe the database when that is asked, and while it is away, until cancelled."""
         while True:
-            await self._away.wait()
-            try:
-                with anyio.fail_after(self._after):
-                    await self._probe()
-            except Exception:  # noqa: BLE001 - whatever it is, the database is not back
+            await self._asked.wait()
+            self._asked = anyio.Event()
+            if not await self._answers() and self.is_away:
+                self._ask()
                 await anyio.sleep(_PROBE)
-            else:
-                self._away = anyio.Event()
-                _log.info("the database is back: what was spooled is drained")
+
+    async def _answers(self) -> bool:
+        try:
+            with anyio.fail_after(self._after):
+                await self._probe()
+        except Exception:  # noqa: BLE001 - whatever it is, the database is not back
+            return False
+        self._answered = monotonic()
+        if self.is_away:
+            self.is_away = False
+            _log.info("the database is back: what was spooled is drained")
+        return True
 
     def _waiting(self, page: Sequence[Receipt]) -> set[str]:
         """The sources of a page that are spooled."""
@@ -113,27 +127,47 @@ class SpoolingWriter:
         """What the database says to some; nothing: not in time, or what is not their fault."""
         if not places:
             return {}
+        began = monotonic()
+        doubt = asyncio.get_running_loop().call_later(_DOUBT * self._after, self._ask)
         try:
             with anyio.fail_after(self._after):
                 answers = await self._write_directly([page[n] for n in places])
         except Exception as error:
             if is_refusal(error):
                 raise
-            if not self.is_away:
-                reason = explain(error).error
-                _log.warning("the database takes no webhooks: they are spooled", reason=reason)
-            self._away.set()
+            self._not_taken(error, began)
             return {}
+        finally:
+            doubt.cancel()
         return dict(zip(places, answers, strict=True))
 
-    def _append(self, page: list[Receipt]) -> set[str]:
+    def _ask(self) -> None:
+        self._asked.set()
+
+    def _not_taken(self, error: Exception, began: float) -> None:
+        """Judge whether the database is away: not if only this page is too much for it."""
+        if self.is_away:
+            return
+        answers = isinstance(error, TimeoutError) and self._answered > began
+        self.is_away = is_away(error) and not answers
+        reason = explain(error).error
+        if self.is_away:
+            _log.warning("the database takes no webhooks: they are spooled", reason=reason)
+            self._ask()
+        else:
+            _log.warning(
+                "the database does not take a page of webhooks: it is spooled", reason=reason
+            )
+
+    def _append(self, page: list[Receipt], refused: set[str]) -> set[str]:
         """In a thread: have them on the disk, but those whose source is not spooled any more.
 
-        Returns these sources. Raises SpoolFull, SpoolBroken, TimeoutError.
+        refused: sources of which the database did not take these. Returns those that are left.
+        Raises SpoolFull, SpoolBroken, TimeoutError.
         """
         try:
             with self.gates.opened((each.source for each in page), _GATES * self._after):
-                left = {receipt.source for receipt in page} - self._waiting(page)
+                left = {receipt.source for receipt in page} - self._waiting(page) - refused
                 mine = [receipt for receipt in page if receipt.source not in left]
                 for source in {receipt.source for receipt in mine}:
                     self.gates.mark(source)

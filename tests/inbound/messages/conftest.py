@@ -30,7 +30,11 @@ def run(database: Database, broker: MemoryBroker) -> Run:
 
     @asynccontextmanager
     async def running(
-        kind: str = "nats", *, dsn: str | None = None, **source: Any
+        kind: str = "nats",
+        *,
+        dsn: str | None = None,
+        statement_timeout: str = "30s",
+        **source: Any,
     ) -> AsyncIterator[None]:
         given = {"broker": "memory", "type": "match.result", "page_rows": 10, "prefetch": 20}
         own: dict[str, dict[str, Any]] = {
@@ -40,7 +44,10 @@ def run(database: Database, broker: MemoryBroker) -> Run:
         }
         settings = Settings.model_validate(
             {
-                "database": {"dsn": dsn or database.dsn},
+                "database": {
+                    "dsn": dsn or database.dsn,
+                    "statement_timeout": statement_timeout,
+                },
                 "worker": {"heartbeat_interval": "1s", "poll_interval": "1s", "lease": "6s"},
                 "brokers": {"memory": {"kind": kind, "servers": ["127.0.0.1:1"]}},
                 "inbound": {"messages": {"results": {**given, **own[kind], **source}}},

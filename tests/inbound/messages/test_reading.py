@@ -165,6 +165,25 @@ async def test_what_the_database_refuses_is_a_dead_letter_alone(
     assert "CheckViolationError" in dead["errors"]
 
 
+async def test_what_the_database_takes_an_hour_for_is_a_dead_letter_alone(
+    database: Database, broker: MemoryBroker, run: Run
+) -> None:
+    """A message of a stream that cannot be stored would hold up all behind it."""
+    await database.execute(
+        "create function slow() returns trigger language plpgsql as $$ begin"
+        " perform pg_sleep(3600); return new; end $$;"
+        "create trigger slow before insert on inboxd.events for each row"
+        " when (new.payload ->> 'n' = '3') execute function slow()"
+    )
+    broker.put(*_bodies(4))
+    async with run(statement_timeout="3s"):
+        await broker.until_acknowledged(4)
+        with safety():
+            assert await _stored(database) == [1, 2, 4]
+        (dead,) = await database.fetch("select * from inboxd.events where status = 'failed'")
+    assert "the database takes too long for it" in dead["errors"]
+
+
 async def test_a_topic_each_and_pages_by_weight(
     database: Database, broker: MemoryBroker, run: Run
 ) -> None:

@@ -1,10 +1,16 @@
-"""What is said when no connection can be opened: the remedy is that of the cause."""
+"""What errors of the database mean, in whatever language, and what is said of them."""
 
 import asyncpg
 import pytest
 
 from inboxd.settings import Database
-from inboxd.store.connections import explain_connecting
+from inboxd.store.connections import (
+    explain,
+    explain_connecting,
+    is_passing,
+    is_refusal,
+    is_without_partition,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,3 +36,41 @@ def test_the_remedy_is_that_of_the_cause(error: Exception, advice: str) -> None:
     assert ("correct database.dsn" in said) == (advice == "correct database.dsn")
     assert str(error) in said
     assert "hush" not in said
+
+
+def _error(message: str, **fields: str) -> asyncpg.PostgresError:
+    """As the server sends it: by the letters of its protocol."""
+    return asyncpg.PostgresError.new({"C": "23514", "M": message, **fields})
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'no partition of relation "receipts" found for row',
+        "keine Partition von Relation »receipts« für die Zeile gefunden",
+        "aucune partition de la relation « receipts » trouvée pour la ligne",
+        '行に対応するパーティションがリレーション"receipts"に見つかりません',
+        "",
+    ],
+)
+def test_a_missing_partition_passes_whatever_the_server_calls_it(message: str) -> None:
+    error = _error(message, s="inboxd", t="receipts", R="ExecFindPartition")
+    assert is_without_partition(error)
+    assert is_passing(error)
+    assert not is_refusal(error)
+    assert "run: inboxd history make" in str(explain(error))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"t": "events", "n": "events_type_check", "R": "ExecConstraints"},
+        {"t": "events", "c": "headers", "R": "exec_stmt_raise"},
+        {"R": "exec_stmt_raise"},
+        {},
+    ],
+)
+def test_another_check_is_a_refusal_even_if_it_talks_of_partitions(fields: dict[str, str]) -> None:
+    error = _error("there is no partition of relation that it violates", **fields)
+    assert not is_passing(error)
+    assert is_refusal(error)

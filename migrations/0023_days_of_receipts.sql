@@ -1,0 +1,3 @@
+-- Receipts get partitions for the days of other clocks: of a spool that waited, of a host whose clock is wrong. What
+-- makes a partition is a function of its own now, and a page of held receipts ends with its 5,000th event.
+-- oldest code: 3

@@ -1,0 +1,35 @@
+-- Make the partitions for receipts that have none: of days that a host's spool has outlived, or that its clock is ahead
+-- by. Returns how many were made.
+--
+-- Those of today's rows, too, of which any may be the one that is missing: nobody else makes them while no worker runs,
+-- and a backup that is restored has days that are long over.
+--
+-- Refuses (invalid_parameter_value) a day that is a year away, so that no clock and no sender makes partitions without
+-- end; and one whose table a person has detached, if it is not about today: it waits for a person.
+-- called by: the daemon
+-- roles: receiver, worker
+-- locks: as make_partition
+CREATE OR REPLACE FUNCTION {schema}.make_receipt_days(receipt_ids uuid[]) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
+DECLARE
+    day  date;
+    part text;
+    made integer := {schema}.make_partitions(1);
+BEGIN
+    FOR day IN SELECT DISTINCT {schema}.receipt_time(r)::date FROM unnest(receipt_ids) AS r ORDER BY 1 LOOP
+        IF abs(day - current_date) > 366 THEN
+            RAISE EXCEPTION 'a receipt is of %, more than a year from today', day
+                USING ERRCODE = 'invalid_parameter_value', HINT = 'Correct the clock of the host that received it.';
+        END IF;
+        part := 'receipts' || to_char(day, '_YYYYMMDD');
+        IF {schema}.make_partition('receipts', day) THEN
+            made := made + 1;
+        ELSIF abs(day - current_date) > 1 AND NOT EXISTS (
+            SELECT FROM pg_inherits WHERE inhrelid = to_regclass('{schema}.' || part) AND NOT inhdetachpending) THEN
+            RAISE EXCEPTION 'the table % is there, detached', part
+                USING ERRCODE = 'invalid_parameter_value', HINT = 'Attach it again, or rename it.';
+        END IF;
+    END LOOP;
+    RETURN made;
+END
+$$;
