@@ -185,15 +185,12 @@ class Settler:
         sql, me = self._parts.sql, self._parts.me.id
         ends = [e.outcome for e in part if isinstance(e.outcome, Settlement)]
         requeues = [e.outcome for e in part if isinstance(e.outcome, Requeue)]
-        pool, held = self._parts.pool, set[int]()
+        pool = self._parts.pool
         async with lend(pool) as connection, AsyncExitStack() as stack:
             # A statement by itself is a transaction by itself, for two round trips less.
             if requeues or any(e.writes for e in part) or pool.preamble:
                 await stack.enter_async_context(transaction(pool, connection))
-            if ends:
-                held |= await commands.settle(connection, sql, me, ends)
-            if requeues:
-                held |= await commands.requeue(connection, sql, me, requeues)
+            held = await commands.end(connection, sql, me, ends, requeues)
             sent = [child for e in part if e.outcome.id in held for child in e.sent]
             planned = [plan for e in part if e.outcome.id in held for plan in e.planned]
             fold = await batches.write(connection, sql, sent, planned)

@@ -147,14 +147,14 @@ async def act_on_all(
     """
     wanted = await in_full(session, wanted)
     match = await match_of(session, table, DEEDS[action].allowed, wanted)
-    do, target = DEEDS[action].do, f"{table} {wanted}".rstrip()
+    deed, target = DEEDS[action], f"{table} {wanted}".rstrip()
     entry, total = None, 0
     async for page in _pages(session, table, match, terms.rate):
         begun = monotonic()
         async with session.connection.transaction():
-            held = await store.lock(session, table, page, [])
+            held = await store.lock(session, table, page, [], ending=deed.ends)
             able = [row["id"] for row in held if row["status"] in match.statuses]
-            done = len(await do(session, table, able, terms.actor, terms.reason))
+            done = len(await deed.do(session, table, able, terms.actor, terms.reason))
             if entry is None:
                 entry = await store.record(session, terms.actor, action, target, terms.reason, done)
             else:

@@ -76,6 +76,7 @@ async def work_off(transact: Transact, sql: Statements) -> bool:
             if row is None:
                 return False
             await session.execute("plan_each_time")
+            await session.execute("wait_briefly")
             progress = await _progress(session, row)
             await store.advance(session, row, progress)
     except LOST:

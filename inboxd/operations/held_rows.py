@@ -65,6 +65,7 @@ class Deed:
     do: Do
     to: str | None = None  # what a row is changed to, for the audit
     ordered: bool = True  # whether rows with an ordering key may be meant
+    ends: bool = False  # whether rows may end by it that themselves wait for others
 
 
 async def hold(
@@ -81,7 +82,7 @@ async def hold(
     """
     numbers = [id for id in ids if isinstance(id, int)]
     uuids = [id for id in ids if isinstance(id, UUID)]
-    rows = await store.lock(session, table, numbers, uuids)
+    rows = await store.lock(session, table, numbers, uuids, ending=deed.ends)
     left, left_uuids = _without(rows, numbers), _without(rows, uuids)
     if left or left_uuids:
         # Looked for afterwards: a row that was just settled is found in history.

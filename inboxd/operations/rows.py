@@ -80,7 +80,7 @@ DEEDS: dict[Action, Deed] = {
     "replay": Deed("replay", "replayed", (Status.FAILED,), _replay),
     "dismiss": Deed("dismiss", "dismissed", (Status.FAILED,), _dismiss),
     "cancel": Deed(
-        "cancel", "cancelled", (Status.PENDING, Status.WAITING, Status.RUNNING), _cancel
+        "cancel", "cancelled", (Status.PENDING, Status.WAITING, Status.RUNNING), _cancel, ends=True
     ),
 }
 _MOVABLE = (Status.PENDING, Status.WAITING)

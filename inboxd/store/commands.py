@@ -7,7 +7,7 @@ Known limit: a claim's rows come sorted by lane and time, which the statement it
 """
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
@@ -109,12 +109,32 @@ async def end_alone(
     await connection.execute(sql["end_alone"], id_, fence, worker)
 
 
+async def end(
+    connection: Connection,
+    sql: Statements,
+    worker: UUID,
+    ended: Sequence[Settlement],
+    requeues: Sequence[Requeue],
+) -> set[int]:
+    """`settle` and `requeue` in one transaction; returns the ids whose claim still held.
+
+    Where both, or several dead letters, release what waits, all of it is locked first: no deadlock.
+    """
+    dead = [each.id for each in requeues if each.status == "failed"]
+    if len(dead) > 1 or (requeues and ended):
+        outcomes = {each.id: "failed" if each.status == "failed" else None for each in requeues}
+        outcomes |= {each.id: each.status for each in ended}
+        await connection.execute(sql["hold_ending"], list(outcomes), [], list(outcomes.values()))
+    held = await settle(connection, sql, worker, ended)
+    return held | (await requeue(connection, sql, worker, requeues) if requeues else set())
+
+
 async def settle(
     connection: Connection, sql: Statements, worker: UUID, ended: Sequence[Settlement]
 ) -> set[int]:
     """Move ended commands into history; returns the ids whose claim still held.
 
-    In the order of ids, as operators and folds lock them: no deadlock.
+    In the order of ids, as everybody locks what waits for nothing: no deadlock.
     """
     if not ended:
         return set()
@@ -151,7 +171,11 @@ async def settle_own(
 async def requeue(
     connection: Connection, sql: Statements, worker: UUID, requeues: Sequence[Requeue]
 ) -> set[int]:
-    """Write retries, deferrals, releases and dead letters; returns the ids whose claim held."""
+    """Write retries, deferrals, releases and dead letters; returns the ids whose claim held.
+
+    In the order of ids, as `settle`.
+    """
+    requeues = sorted(requeues, key=attrgetter("id"))
     rows = await connection.fetch(
         sql["requeue_commands"],
         *columns(requeues, "id", "fence", "status", "spent", "delay", "run_at"),

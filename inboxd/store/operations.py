@@ -46,15 +46,23 @@ class Match:
 
 
 async def lock(
-    session: Session, table: HotTable, ids: Sequence[int], uuids: Sequence[UUID]
+    session: Session,
+    table: HotTable,
+    ids: Sequence[int],
+    uuids: Sequence[UUID],
+    *,
+    ending: bool = False,
 ) -> list[Row]:
     """The hot rows among these, held until the transaction ends.
 
-    id, uuid, status, hot, tenant, updated_at. Of events topic and mode too; of those in lines,
-    their buckets first, as workers do: no page has them then.
+    ending: commands are to end, so what waits for them is held with them, in one order. id, uuid,
+    status, hot, tenant, updated_at. Of events topic and mode too; of those in lines, their buckets
+    first, as workers do: no page has them then.
     """
     if table == "events":
         await session.execute("hold_buckets_of", ids, uuids)
+    elif ending:
+        await session.execute("hold_ending", ids, uuids, ["cancelled"])
     return await session.fetch(f"lock_{table}", ids, uuids)
 
 

@@ -1,30 +1,41 @@
--- End one page of a batch's members that have not begun, and request the cancellation of those that run.
+-- End one page of a batch's members that have not begun, and request the cancellation of those that run, where their worker
+-- lives.
 --
--- Returns how many were ended, or the page's size where some are left.
+-- Returns how many were ended, or the page's size where some are left: what was claimed or given back meanwhile is met by
+-- the next call, whose transaction is another one.
 -- called by: fold_batch
 -- roles: none
--- locks: the members, in the order of ids
+-- locks: batches in it, in the order of ids; then the members and what waits for them, as hold_ending does
 CREATE OR REPLACE FUNCTION {schema}.end_members(batch bigint, ends text, page integer)
     RETURNS bigint LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
+    asked bigint[];
+    unrun bigint[];
     moved bigint;
 BEGIN
-    WITH never AS (
-        UPDATE {schema}.batches
-           SET ending = ends, needs = 0, closed_at = coalesce(closed_at, clock_timestamp())
+    WITH held AS MATERIALIZED (
+        SELECT id FROM {schema}.batches
          WHERE parent_id = batch AND status IN ('pending', 'waiting', 'running') AND ending IS NULL
-        RETURNING id
+         ORDER BY id FOR NO KEY UPDATE
+    ), never AS (
+        UPDATE {schema}.batches b
+           SET ending = ends, needs = 0, closed_at = coalesce(closed_at, clock_timestamp())
+          FROM held WHERE b.id BETWEEN held.id AND held.id
+        RETURNING b.id
     )
     INSERT INTO {schema}.batch_progress (batch_id) SELECT id FROM never;
-    PERFORM {schema}.ask_members(batch);
+    asked := {schema}.unasked_members(batch);
+    unrun := ARRAY(SELECT id FROM {schema}.commands
+                    WHERE batch_id BETWEEN batch AND batch AND status IN ('pending', 'waiting')
+                    ORDER BY batch_id, id LIMIT page);
+    PERFORM {schema}.hold_ending(asked || unrun, ARRAY['cancelled']);
+    UPDATE {schema}.commands SET cancel_requested = true, updated_at = clock_timestamp()
+     WHERE id = ANY (asked || unrun) AND status LIKE 'running' AND NOT cancel_requested;
     WITH gone AS (
-        DELETE FROM {schema}.commands c
-         USING (SELECT id FROM {schema}.commands
-                 WHERE batch_id BETWEEN batch AND batch AND status IN ('pending', 'waiting')
-                 ORDER BY batch_id, id LIMIT page FOR UPDATE) AS picked
-         WHERE c.id BETWEEN picked.id AND picked.id
-        RETURNING c.*
+        DELETE FROM {schema}.commands
+         WHERE id = ANY (unrun) AND batch_id = batch AND status IN ('pending', 'waiting')
+        RETURNING *
     )
     INSERT INTO {schema}.commands_history
            (id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
@@ -39,9 +50,9 @@ BEGIN
            progress, body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(), awaited
       FROM gone;
     GET DIAGNOSTICS moved = ROW_COUNT;
-    PERFORM {schema}.ask_members(batch);
-    IF moved < page AND EXISTS (SELECT FROM {schema}.commands
-                                 WHERE batch_id = batch AND status IN ('pending', 'waiting')) THEN
+    IF moved < page AND (
+        EXISTS (SELECT FROM {schema}.commands WHERE batch_id = batch AND status IN ('pending', 'waiting'))
+        OR cardinality({schema}.unasked_members(batch)) > 0) THEN
         RETURN page;
     END IF;
     RETURN moved;

@@ -2,11 +2,12 @@
 -- ended, if that is what it is about.
 --
 -- The row is locked first, and read and folded in later statements: what another fold took is gone by then, and what it
--- saw is counted. more: there is more to start or to end, call again. parent: the batch to fold next; its own lock is
--- not taken here, so that folds and cancellations, which go the other way, do not deadlock.
+-- saw is counted. more: there is more to start or to end, call again; a call that ends members releases nothing, so that
+-- all that a call locks is locked in order (hold_in_order). parent: the batch to fold next; its own lock is not taken
+-- here, so that folds and cancellations, which go the other way, do not deadlock.
 -- called by: close_batch, the daemon
 -- roles: operator, worker
--- locks: the batch's row; what release, start_members and end_members lock
+-- locks: the batch's row; then what start_members, end_members or release lock
 CREATE OR REPLACE FUNCTION {schema}.fold_batch(
     batch bigint, page integer DEFAULT 1000,
     OUT status text, OUT unsettled bigint, OUT more boolean, OUT parent bigint
@@ -27,13 +28,28 @@ BEGIN
         RETURN;
     END IF;
     was := b.status;
+    IF b.needs > 0 AND b.ending IS NULL THEN  -- what has come of what it waits for
+        WITH gone AS (
+            DELETE FROM {schema}.batch_progress WHERE batch_id = batch AND (met > 0 OR ending IS NOT NULL)
+            RETURNING met, ending
+        )
+        SELECT coalesce(sum(met), 0) AS met, min(ending) AS ending INTO d FROM gone;
+        b.needs := CASE WHEN d.ending IS NULL THEN greatest(b.needs - d.met, 0) ELSE 0 END;
+        b.starting := b.starting OR d.ending IS NULL AND b.needs = 0;
+        b.ending := d.ending;
+    END IF;
     IF b.ending IS NOT NULL THEN
+        b.closed_at := coalesce(b.closed_at, clock_timestamp());
         moved := {schema}.end_members(b.id, b.ending, page);
+        more := moved > 0;
     ELSIF b.starting THEN
         moved := {schema}.start_members(b.id, page);
+        more := moved >= page;
     END IF;
-    more := moved >= page;
-    WITH gone AS (DELETE FROM {schema}.batch_progress WHERE batch_id = batch RETURNING *)
+    WITH gone AS (  -- what it waits for comes at any time
+        DELETE FROM {schema}.batch_progress WHERE batch_id = batch AND (b.needs = 0 OR met = 0 AND ending IS NULL)
+        RETURNING *
+    )
     SELECT coalesce(sum(size), 0) AS size, coalesce(sum(succeeded), 0) AS succeeded,
            coalesce(sum(failed), 0) AS failed, coalesce(sum(cancelled), 0) AS cancelled,
            coalesce(sum(skipped), 0) AS skipped
@@ -53,7 +69,8 @@ BEGIN
              + (SELECT count(*) FROM {schema}.batches n WHERE n.parent_id = batch AND n.status = 'waiting' AND n.needs > 0);
     status := CASE
         WHEN b.needs > 0 THEN 'waiting'
-        WHEN unsettled > 0 AND NOT stuck OR b.closed_at IS NULL THEN
+        WHEN more AND was = 'failed' THEN was
+        WHEN unsettled > 0 AND NOT stuck OR more OR b.closed_at IS NULL THEN
             CASE WHEN unsettled < b.size THEN 'running' ELSE 'pending' END
         WHEN b.failed > 0 THEN 'failed'
         WHEN b.cancelled > 0 OR b.ending IS NOT NULL OR b.skipped > 0 AND b.succeeded = 0 THEN 'cancelled'
@@ -62,7 +79,8 @@ BEGIN
     UPDATE {schema}.batches
        SET size = b.size, succeeded = b.succeeded, failed = b.failed, cancelled = b.cancelled,
            skipped = b.skipped, status = fold_batch.status,
-           starting = starting AND (closed_at IS NULL OR fold_batch.more),
+           needs = b.needs, ending = b.ending, closed_at = b.closed_at,
+           starting = b.starting AND (b.closed_at IS NULL OR fold_batch.more),
            finished_at = CASE WHEN fold_batch.status IN ('succeeded', 'failed', 'cancelled')
                               THEN CASE WHEN status = fold_batch.status THEN finished_at
                                         ELSE clock_timestamp() END END,
@@ -70,21 +88,31 @@ BEGIN
                             ELSE failed_at END,
            updated_at = clock_timestamp()
      WHERE id = batch;
-    IF status = was THEN
-        RETURN;
+    IF more THEN
+        INSERT INTO {schema}.batch_progress (batch_id) VALUES (batch);  -- should nobody come to fold it again, the sweep does
     END IF;
-    -- Ended without anybody's request: nobody needed it.
-    outcome := CASE WHEN status = 'cancelled' AND b.cancelled = 0 AND b.ending IS DISTINCT FROM 'cancelled'
-                    THEN 'skipped' ELSE status END;
-    IF b.parent_id IS NOT NULL AND (was = 'failed' OR outcome IN ('succeeded', 'failed', 'cancelled', 'skipped')) THEN
-        parent := b.parent_id;
-        INSERT INTO {schema}.batch_progress (batch_id, succeeded, failed, cancelled, skipped)
-        VALUES (parent, (outcome = 'succeeded')::integer,
-                (outcome = 'failed')::integer - (was = 'failed')::integer,
-                (outcome = 'cancelled')::integer, (outcome = 'skipped')::integer);
+    IF status <> was THEN
+        -- Ended without anybody's request: nobody needed it.
+        outcome := CASE WHEN status = 'cancelled' AND b.cancelled = 0 AND b.ending IS DISTINCT FROM 'cancelled'
+                        THEN 'skipped' ELSE status END;
+        IF b.parent_id IS NOT NULL AND (was = 'failed' OR outcome IN ('succeeded', 'failed', 'cancelled', 'skipped')) THEN
+            parent := b.parent_id;
+            INSERT INTO {schema}.batch_progress (batch_id, succeeded, failed, cancelled, skipped)
+            VALUES (parent, (outcome = 'succeeded')::integer,
+                    (outcome = 'failed')::integer - (was = 'failed')::integer,
+                    (outcome = 'cancelled')::integer, (outcome = 'skipped')::integer);
+        END IF;
+        IF b.awaited AND outcome IN ('succeeded', 'failed', 'cancelled', 'skipped') THEN
+            PERFORM {schema}.release(ARRAY[b.batch_id], ARRAY[outcome]);
+        END IF;
     END IF;
-    IF b.awaited AND outcome IN ('succeeded', 'failed', 'cancelled', 'skipped') THEN
-        PERFORM {schema}.release(ARRAY[b.batch_id], ARRAY[outcome]);
+    IF b.ending IS NOT NULL AND NOT more THEN
+        -- It waits for nothing any more. Last, and what others change just now is left to them: nothing is waited for.
+        WITH free AS MATERIALIZED (
+            SELECT needs, condition FROM {schema}.dependencies WHERE waiting = b.batch_id FOR UPDATE SKIP LOCKED
+        )
+        DELETE FROM {schema}.dependencies d USING free
+         WHERE d.needs = free.needs AND d.condition = free.condition AND d.waiting::text = b.batch_id::text;
     END IF;
 END
 $$;

@@ -7,7 +7,7 @@
 CREATE OR REPLACE FUNCTION {schema}.page_of_held(
     of_source text, past bigint, most integer, OUT places bigint[], OUT whole boolean
 ) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     held   record;
     events bigint := 0;

@@ -1,6 +1,6 @@
 -- Commands end without being run: dead letters as dismissed, or those that have not begun as cancelled. Returns those that
 -- did. A function, so that an operator needs no right to write history.
--- called by: the daemon, cancel_unique
+-- called by: resolve_unique_keys, the daemon
 -- roles: operator, worker
 -- locks: the rows (held already)
 CREATE OR REPLACE FUNCTION {schema}.put_away(ids bigint[], ending text) RETURNS SETOF bigint

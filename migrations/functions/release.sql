@@ -1,12 +1,15 @@
 -- The prerequisites «ended» ended so: release what waited for nothing else, and end what can never be released any
 -- more, and what waits for that, and so on; in a loop, since a graph may be deep.
 --
--- Runs in the transaction that settles the prerequisites. Dependents are locked in one order, and before their edges
--- are deleted, as a cancellation does, so that neither two settlements that release the same ones nor these two
--- deadlock. A released command is due from now on, so that it stands before no worker's cursor.
+-- Runs in the transaction that settles the prerequisites. All commands that it changes are locked first, in the order that
+-- everybody keeps (hold_in_order). A batch's row is not locked: what came is noted, and its fold adds it up, so that a
+-- settlement never waits for a fold, which locks commands. A released command is due from now on, so that it stands before
+-- no worker's cursor.
+--
+-- An edge is changed only by who has locked what it needs, and the command that waits; a batch's fold waits for none.
 -- called by: commands_failed, commands_settled, fold_batch
 -- roles: worker
--- locks: the dependents, commands before batches, each in one order
+-- locks: what hold_in_order locks; their edges
 CREATE OR REPLACE FUNCTION {schema}.release(ended uuid[], outcomes text[])
     RETURNS void LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -18,15 +21,8 @@ DECLARE
     found_  integer;
     wake    boolean := false;
 BEGIN
+    PERFORM {schema}.hold_in_order('{}', ended, outcomes);
     WHILE cardinality(ended) > 0 LOOP
-        PERFORM FROM {schema}.commands c
-          WHERE c.command_id = ANY (ARRAY(SELECT d.waiting FROM {schema}.dependencies d WHERE d.needs = ANY (ended)))
-          ORDER BY c.command_id FOR NO KEY UPDATE;
-        PERFORM FROM {schema}.batches b
-          WHERE b.id = ANY (ARRAY(
-                    SELECT w.id FROM {schema}.batches w
-                     WHERE w.batch_id = ANY (ARRAY(SELECT d.waiting FROM {schema}.dependencies d WHERE d.needs = ANY (ended)))))
-          ORDER BY b.id FOR NO KEY UPDATE;
         WITH gone AS (
             DELETE FROM {schema}.dependencies d USING unnest(ended, outcomes) AS e(id, outcome)
              WHERE d.needs BETWEEN e.id AND e.id AND {schema}.edge_verdict(d.condition, e.outcome) IS NOT NULL
@@ -49,32 +45,20 @@ BEGIN
               FROM unnest(freed, takes) AS f(id, takes) WHERE c.command_id BETWEEN f.id AND f.id;
             GET DIAGNOSTICS found_ = ROW_COUNT;
             wake := wake OR found_ > 0;
-            IF found_ < cardinality(freed) THEN  -- some are batches: their members follow, page by page
-                WITH begun AS (
-                    UPDATE {schema}.batches b
-                       SET needs = b.needs - f.takes,
-                           starting = b.needs = f.takes,
-                           status = CASE WHEN b.needs = f.takes THEN 'pending' ELSE b.status END,
-                           updated_at = clock_timestamp()
-                      FROM unnest(freed, takes) AS f(id, takes) WHERE b.batch_id BETWEEN f.id AND f.id
-                    RETURNING b.id, b.starting
-                )
-                INSERT INTO {schema}.batch_progress (batch_id) SELECT id FROM begun WHERE starting;
+            IF found_ < cardinality(freed) THEN  -- some are batches: their folds see to it
+                INSERT INTO {schema}.batch_progress (batch_id, met)
+                SELECT b.id, f.takes FROM unnest(freed, takes) AS f(id, takes)
+                 CROSS JOIN LATERAL (SELECT w.id FROM {schema}.batches w WHERE w.batch_id = f.id OFFSET 0) b;
             END IF;
         END IF;
         IF lost IS NOT NULL THEN
+            INSERT INTO {schema}.batch_progress (batch_id, ending)
+            SELECT b.id, l.outcome FROM unnest(lost, lost_as) AS l(id, outcome)
+             CROSS JOIN LATERAL (SELECT w.id FROM {schema}.batches w WHERE w.batch_id = l.id OFFSET 0) b;
+            SELECT array_agg(e.command_id), array_agg(e.command_id) FILTER (WHERE e.awaited),
+                   array_agg(e.outcome) FILTER (WHERE e.awaited)
+              INTO lost, ended, outcomes FROM {schema}.end_waiting(lost, lost_as) AS e;
             DELETE FROM {schema}.dependencies WHERE waiting = ANY (lost);
-            WITH never AS (
-                UPDATE {schema}.batches b
-                   SET ending = l.outcome, needs = 0, closed_at = coalesce(b.closed_at, clock_timestamp()),
-                       updated_at = clock_timestamp()
-                  FROM unnest(lost, lost_as) AS l(id, outcome)
-                 WHERE b.batch_id BETWEEN l.id AND l.id AND b.ending IS NULL
-                RETURNING b.id
-            )
-            INSERT INTO {schema}.batch_progress (batch_id) SELECT id FROM never;
-            SELECT array_agg(e.command_id), array_agg(e.outcome) INTO ended, outcomes
-              FROM {schema}.end_waiting(lost, lost_as) AS e WHERE e.awaited;
         END IF;
     END LOOP;
     IF wake THEN

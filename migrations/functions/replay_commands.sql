@@ -3,10 +3,11 @@
 --
 -- A deadline that has passed is lifted. A row whose unique key another unsettled command holds, or whose batch was
 -- cancelled, is left alone. What waits for one of the old rows waits for its successor, and a step's name goes on to it:
--- whoever adds an edge to a row locks the row first, so all edges are seen.
+-- whoever adds an edge to a row locks the row first, so all edges are seen. Those that wait are locked before their edges
+-- are changed, as release does.
 -- called by: the daemon
 -- roles: operator, worker
--- locks: the rows (held already), the new ones, their edges and steps
+-- locks: the rows (held already), the commands that wait for them (hold_ending), the new ones, their edges and steps
 CREATE OR REPLACE FUNCTION {schema}.replay_commands(ids bigint[], actor text, reason text)
     RETURNS TABLE (old_id bigint, new_id bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -18,6 +19,7 @@ DECLARE
     old_uuids uuid[];
     new_uuids uuid[];
 BEGIN
+    PERFORM {schema}.hold_ending(ids, ARRAY['failed']);
     WITH old AS MATERIALIZED (
         SELECT * FROM {schema}.commands c
          WHERE id = ANY (ids) AND status LIKE 'failed' AND ordering_key IS NULL

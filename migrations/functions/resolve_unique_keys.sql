@@ -1,16 +1,18 @@
 -- Before commands with unique keys are written: which of them are not to be, since another stays.
 --
 -- Senders of a key come one after the other, until each has committed, and so does who replays a dead letter. Of several
--- in one page that replace, the last one counts.
+-- in one page that replace, the last one counts. What runs is not replaced. Those that are go in one order, whatever
+-- their keys are.
 -- called by: send_command_arrays, the daemon
 -- roles: worker
--- locks: as hold_unique_keys; what cancel_unique locks
+-- locks: as hold_unique_keys; what is replaced, with what waits for it (hold_ending)
 CREATE OR REPLACE FUNCTION {schema}.resolve_unique_keys(types text[], keys text[], on_conflicts text[])
     RETURNS boolean[] LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
-    wrong record;
-    stays boolean[];
+    wrong    record;
+    replaced bigint[];
+    stays    boolean[];
 BEGIN
     SELECT c.mode INTO wrong FROM unnest(on_conflicts) AS c(mode)
      WHERE c.mode NOT IN ('keep', 'replace', 'reject') LIMIT 1;
@@ -25,9 +27,15 @@ BEGIN
           SELECT u.command_id FROM {schema}.commands u
            WHERE u.type = g.type AND u.unique_key = g.key AND u.status <> 'failed' LIMIT 1) c
       WHERE g.mode = 'reject';
-    PERFORM {schema}.cancel_unique(g.type, g.key)
-       FROM (SELECT DISTINCT type, key FROM unnest(types, keys, on_conflicts) AS g(type, key, mode)
-              WHERE mode = 'replace' AND key IS NOT NULL) AS g;
+    SELECT array_agg(c.id) INTO replaced
+      FROM (SELECT DISTINCT type, key FROM unnest(types, keys, on_conflicts) AS g(type, key, mode)
+             WHERE mode = 'replace' AND key IS NOT NULL) AS g
+     CROSS JOIN LATERAL (SELECT u.id FROM {schema}.commands u
+                          WHERE u.type = g.type AND u.unique_key = g.key AND u.status IN ('pending', 'waiting') OFFSET 0) AS c;
+    IF replaced IS NOT NULL THEN
+        PERFORM {schema}.hold_ending(replaced, ARRAY['cancelled']);
+        PERFORM {schema}.put_away(replaced, 'cancelled');
+    END IF;
     SELECT array_agg(g.key IS NOT NULL AND (
                EXISTS (SELECT FROM {schema}.commands c
                         WHERE c.type = g.type AND c.unique_key = g.key AND c.status <> 'failed' OFFSET 0)

@@ -1,17 +1,20 @@
 -- Release one page of a batch's members that waited for it. Returns how many were released.
 -- called by: fold_batch
 -- roles: none
--- locks: the members, in the order of ids; batches in it
+-- locks: batches in it, then the members, both in the order of ids
 CREATE OR REPLACE FUNCTION {schema}.start_members(batch bigint, page integer)
     RETURNS bigint LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     moved bigint;
 BEGIN
-    WITH begun AS (
-        UPDATE {schema}.batches SET needs = needs - 1, starting = true
-         WHERE parent_id = batch AND status = 'waiting' AND needs > 0
-        RETURNING id
+    WITH held AS MATERIALIZED (
+        SELECT id FROM {schema}.batches WHERE parent_id = batch AND status = 'waiting' AND needs > 0
+         ORDER BY id FOR NO KEY UPDATE
+    ), begun AS (
+        UPDATE {schema}.batches b SET needs = needs - 1, starting = true
+          FROM held WHERE b.id BETWEEN held.id AND held.id
+        RETURNING b.id
     )
     INSERT INTO {schema}.batch_progress (batch_id) SELECT id FROM begun;
     UPDATE {schema}.commands c

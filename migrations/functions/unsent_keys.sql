@@ -5,7 +5,7 @@
 -- locks: as hold_unique_keys
 CREATE OR REPLACE FUNCTION {schema}.unsent_keys(types text[], keys text[], command_ids uuid[]) RETURNS text[]
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     PERFORM {schema}.hold_unique_keys(types, keys);
     RETURN ARRAY(

@@ -326,7 +326,9 @@ class Machine(RuleBasedStateMachine):
             self._fold(_one(self.model.groups.values(), pick))
 
     def _fold(self, group: Group) -> None:
-        self.site.fetch("select * from inboxd.fold_batch($1)", group.id)
+        more = True
+        while more:  # what ends members releases nothing yet
+            [(more,)] = self.site.fetch("select more from inboxd.fold_batch($1)", group.id)
         self.model.fold(group)
 
     # --------------------------------------------------------------------------------- operators

@@ -77,11 +77,11 @@ async def fail(connection: Connection, worker: UUID, rows: Sequence[ClaimedComma
 
 async def fold(connection: Connection, batch: int | None) -> str:
     """Fold as a worker does: its parent as well, and until there is no more; its own status."""
-    status = ""
+    status, own = "", batch
     while batch is not None:
         row = await connection.fetchrow("select * from inboxd.fold_batch($1)", batch)
         assert row is not None
-        status = status or row["status"]
+        status = row["status"] if batch == own else status
         batch = batch if row["more"] else row["parent"]
     return status
 

@@ -71,6 +71,7 @@ def _dead(table: HotTable, **of: Any) -> Case:
 
     async def look(session: Session) -> object:
         await session.execute("plan_each_time")
+        await session.execute("wait_briefly")
         return await bulk_actions.ahead(session, table, match, 0, _LAST, 10, 100)
 
     return operator(lambda s, k: look(s))

@@ -186,6 +186,14 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ),
         ("commands_pkey", "commands_command_id"),
     ),
+    "hold_ending": (
+        operator(
+            lambda s, k: operations.lock(
+                s, "commands", k.of("commands dead"), [k.one("commands")], ending=True
+            )
+        ),
+        ("commands_pkey", "commands_command_id"),
+    ),
     "settled_events": (
         operator(
             lambda s, k: operations.settled(s, "events", [1000000007], [k.one("events_history")])
@@ -451,7 +459,7 @@ OPERATOR |= {
     "nested_batches": (run("nested_batches", _flow, 10), ("batches_parent",)),
     "batch_failures": (run("batch_failures", _flow, 10), ("commands_failed_members",)),
     "batches_within": (run("batches_within", None, _flow), ("batches_pkey", "batches_parent")),
-    "cancel_batch": (run("cancel_batch", _flow), ("batches_pkey", "dependencies_waiting")),
+    "cancel_batch": (run("cancel_batch", _flow), ("batches_pkey",)),
     "cancel_events": (run("cancel_events", lambda k: k.of("events big")), ("events_pkey",)),
     "flush_chunks": (run("flush_chunks", "chunked", None, 10), ("events_head",)),
     "list_batches": (run("list_batches", *_ANY, None, 10), ("batches_pkey",)),

@@ -1,10 +1,8 @@
--- Let a batch end: folds cancel its members, page by page; it waits for nothing any more.
+-- Let a batch end: folds cancel its members, page by page, and remove what it waited for.
 -- parameters: $1 bigint id
 -- returns: nothing
--- locks: the row, its edges
-WITH free AS (
-    DELETE FROM {schema}.dependencies WHERE waiting = (SELECT batch_id FROM {schema}.batches WHERE id = $1::bigint)
-), noted AS (
+-- locks: the row
+WITH noted AS (
     INSERT INTO {schema}.batch_progress (batch_id) VALUES ($1::bigint)
 )
 UPDATE {schema}.batches

@@ -2,16 +2,18 @@
 -- parameters: $1 text queue, $2 text type, $3 text error (a JSON object), $4 integer rows,
 --             $5 interval: only rows that have waited this long
 -- returns: id of each
--- locks: the rows; rows that others hold are skipped
+-- locks: the rows; rows that others hold are skipped; then what waits for them (hold_ending)
 WITH stranded AS MATERIALIZED (
     SELECT id FROM {schema}.commands
      WHERE status = 'pending' AND crashes > 0 AND queue = $1 AND type = $2
        AND run_at <= now() - $5::interval
      ORDER BY run_at, id LIMIT $4 FOR UPDATE SKIP LOCKED
+), held AS MATERIALIZED (
+    SELECT {schema}.hold_ending(array_agg(id), ARRAY['failed']) FROM stranded
 )
 UPDATE {schema}.commands c
    SET status = 'failed', suspect_group = NULL, errors = coalesce(c.errors, '[]')
                 || (jsonb_build_object('at', clock_timestamp()) || $3::jsonb), fingerprint = 'no-handler:' || type,
        updated_at = clock_timestamp()
-  FROM stranded WHERE c.id BETWEEN stranded.id AND stranded.id
+  FROM held CROSS JOIN stranded WHERE c.id BETWEEN stranded.id AND stranded.id
 RETURNING c.id

@@ -1,8 +1,12 @@
 -- Give back the commands that this worker holds; no attempt is spent, no crash counted.
 -- parameters: $1 uuid worker, $2 bigint[] ids to keep
 -- returns: id of each
--- locks: the rows
-UPDATE {schema}.commands
+-- locks: the rows, in the order of ids
+WITH held AS MATERIALIZED (
+    SELECT id FROM {schema}.commands
+     WHERE worker_id = $1::uuid AND status = 'running' AND id <> ALL ($2::bigint[]) ORDER BY id FOR NO KEY UPDATE
+)
+UPDATE {schema}.commands c
    SET status = 'pending', worker_id = NULL, started_at = NULL, updated_at = clock_timestamp()
- WHERE worker_id = $1::uuid AND status = 'running' AND id <> ALL ($2::bigint[])
-RETURNING id
+  FROM held WHERE c.id BETWEEN held.id AND held.id
+RETURNING c.id

@@ -1,0 +1,333 @@
+"""Sessions that lock the same commands and batches, whatever they lock first: no deadlock.
+
+In each test a third session holds one row until both wait: so they have locked what comes before
+it, each in its own way, and go on together.
+"""
+
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+from uuid import UUID
+
+import anyio
+import pytest
+
+from inboxd import operations
+from inboxd.errors import Conflict
+from inboxd.store import batches, commands
+from inboxd.store.connections import Connection
+from inboxd.store.session import Session
+from inboxd.store.settlements import Requeue
+from tests.store.members import (
+    ERROR,
+    NOOP,
+    claim,
+    counts,
+    fail,
+    json,
+    send_workflow,
+    settle,
+)
+from tests.support import Database
+from tests.support.locks import lock_awaited
+from tests.support.rows import SQL, daemon_session, join
+from tests.support.verdicts import safety
+from tests.support.waiting import WITHIN
+
+pytestmark = pytest.mark.anyio
+
+Work = Callable[[Connection], Coroutine[Any, Any, object]]
+
+
+async def _meet(database: Database, held: str, first: Work, second: Work) -> None:
+    """Let the first come to a row that is held, then the second, and both go on."""
+    async with AsyncExitStack() as stack:
+        holder, one, two = [
+            await stack.enter_async_context(daemon_session(database)) for _ in range(3)
+        ]
+        async with anyio.create_task_group() as tasks, holder.transaction():
+            await holder.execute(f"select from inboxd.{held} for update")
+            tasks.start_soon(first, one)
+            await lock_awaited(database)
+            tasks.start_soon(second, two)
+            await lock_awaited(database, 2)
+
+
+async def _number(connection: Connection, type_: str) -> int:
+    found: int = await connection.fetchval("select id from inboxd.commands where type = $1", type_)
+    return found
+
+
+async def _replay(connection: Connection, worker: UUID, type_: str) -> int:
+    """Let a command fail, and run again: its new number is above that of what waits for it."""
+    await fail(connection, worker, await claim(connection, worker, type_))
+    dead = await _number(connection, type_)
+    done = await operations.act(Session(connection, SQL), "commands", "replay", [dead], actor="me")
+    return done.new_ids[0]
+
+
+def _cancelling(*ids: int) -> Work:
+    """An operator who cancels these; it is refused where one has ended meanwhile."""
+
+    async def cancel(connection: Connection) -> None:
+        with suppress(Conflict):
+            await operations.act(Session(connection, SQL), "commands", "cancel", ids, actor="me")
+
+    return cancel
+
+
+def _folding(batch: int) -> Work:
+    async def fold(connection: Connection) -> None:
+        while any(each.more for each in await batches.fold(connection, SQL, [batch])):
+            pass
+
+    return fold
+
+
+async def _cancel_batch(connection: Connection, batch: int) -> None:
+    """As an operator's statement does; its folds are left to the test."""
+    await connection.execute(SQL["cancel_batch"], batch)
+
+
+async def _ended(database: Database) -> None:
+    """Nothing is left, and nothing ended in any other way than cancelled."""
+    with safety():
+        assert await database.fetch("select id, type from inboxd.commands") == []
+        assert await database.fetch("select * from inboxd.dependencies") == []
+
+
+async def test_a_replayed_prerequisite_is_cancelled_beside_its_workflow(database: Database) -> None:
+    """Its number is above that of the step which waits for it."""
+    async with daemon_session(database) as connection:
+        me = await join(connection)
+        workflow = await send_workflow(connection, [("a", None), ("b", "a")])
+        again = await _replay(connection, me, "test.a")
+        assert again > await _number(connection, "test.b")
+        await _cancel_batch(connection, workflow)
+        await _meet(
+            database, "commands where type = 'test.b'", _folding(workflow), _cancelling(again)
+        )
+        await _folding(workflow)(connection)
+        assert await counts(connection, workflow) == ("cancelled", 2, 0, 0, 2, 0)
+    await _ended(database)
+
+
+async def test_a_replayed_prerequisite_and_what_waits_are_cancelled_one_by_one(
+    database: Database,
+) -> None:
+    async with daemon_session(database) as connection:
+        me = await join(connection)
+        await send_workflow(connection, [("a", None), ("b", "a"), ("c", "b")])
+        again = await _replay(connection, me, "test.a")
+        b = await _number(connection, "test.b")
+        await _meet(
+            database, "commands where type = 'test.b'", _cancelling(b, again), _cancelling(again)
+        )
+    await _ended(database)
+
+
+async def test_a_replayed_prerequisite_ends_beside_the_cancellation_of_what_waits(
+    database: Database,
+) -> None:
+    async with daemon_session(database) as connection, daemon_session(database) as worker:
+        me = await join(connection)
+        workflow = await send_workflow(connection, [("a", None), ("b", "a")])
+        again = await _replay(connection, me, "test.a")
+        running = await claim(connection, me, "test.a")
+        await _cancel_batch(connection, workflow)
+        await connection.execute(
+            "update inboxd.commands set cancel_requested = true where id = $1", again
+        )
+
+        async def both(connection: Connection) -> None:
+            b = await _number(connection, "test.b")
+            await _cancelling(b, again)(connection)
+
+        await _meet(
+            database,
+            "commands where type = 'test.b'",
+            both,
+            lambda _: settle(worker, me, running),
+        )
+        await _folding(workflow)(connection)
+        assert await counts(connection, workflow) == ("cancelled", 2, 1, 0, 1, 0)
+
+
+async def test_what_waits_is_locked_by_its_number_whatever_its_uuid(database: Database) -> None:
+    """Producers choose uuids."""
+    async with daemon_session(database) as connection:
+        me = await join(connection)
+        await send_workflow(connection, [("a", None)])
+        uuid = await connection.fetchval("select command_id from inboxd.commands")
+        for first in "f0":
+            told = {**NOOP, "command_id": f"{first * 8}-0000-4000-8000-000000000000"}
+            await connection.execute("select inboxd.send_after($1, $2)", uuid, json(told))
+        rows_ = await claim(connection, me, "test.a")
+        waiting = [
+            row[0]
+            for row in await connection.fetch(
+                "select id from inboxd.commands where type = 'test.noop' order by id"
+            )
+        ]
+        await _meet(
+            database,
+            f"commands where id = {waiting[1]}",
+            lambda one: settle(one, me, rows_),
+            _cancelling(*waiting),
+        )
+    await _ended(database)
+
+
+async def test_what_ends_further_down_is_locked_with_what_ends_first(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        await send_workflow(connection, [("x", None), ("a", "x"), ("b", "a"), ("c", "x")])
+        x, b, c = [await _number(connection, f"test.{name}") for name in "xbc"]
+        await _meet(database, "commands where type = 'test.c'", _cancelling(x), _cancelling(b, c))
+    await _ended(database)
+
+
+async def _nested(connection: Connection, workflow: int, after: str, before: str) -> int:
+    """An empty batch in a workflow, which waits for one step, and for which another waits."""
+    batch: int = await connection.fetchval(
+        "insert into inboxd.batches (parent_id, needs, status, awaited, closed_at)"
+        " values ($1, 1, 'waiting', true, now()) returning id",
+        workflow,
+    )
+    await connection.execute(
+        "with b as (select batch_id from inboxd.batches where id = $1),"
+        " one as (insert into inboxd.dependencies (needs, waiting)"
+        "   select c.command_id, b.batch_id from b, inboxd.commands c where c.type = $2),"
+        " two as (insert into inboxd.dependencies (needs, waiting)"
+        "   select b.batch_id, c.command_id from b, inboxd.commands c where c.type = $3)"
+        " update inboxd.commands set needs = needs + 1 where type = $3",
+        batch,
+        after,
+        before,
+    )
+    await connection.execute("update inboxd.batches set size = size + 1 where id = $1", workflow)
+    return batch
+
+
+async def test_a_step_ends_beside_the_cancellation_of_its_workflow(database: Database) -> None:
+    """A batch of the workflow waits for the step: the one tells it, the other ends it."""
+    async with daemon_session(database) as connection, daemon_session(database) as worker:
+        me = await join(connection)
+        workflow = await send_workflow(connection, [("a", None), ("c", "a")])
+        batch = await _nested(connection, workflow, "test.a", "test.c")
+        running = await claim(connection, me, "test.a")
+        await _cancel_batch(connection, workflow)
+        ended = anyio.Event()
+
+        async def settled() -> None:
+            await settle(worker, me, running)
+            ended.set()
+
+        async with (
+            daemon_session(database) as holder,
+            daemon_session(database) as folder,
+            anyio.create_task_group() as tasks,
+            holder.transaction(),
+        ):
+            await holder.execute("select from inboxd.batches where id = $1 for update", batch)
+            tasks.start_soon(_folding(workflow), folder)
+            await lock_awaited(database)
+            # It needs no batch: it is through before the fold has got one.
+            tasks.start_soon(settled)
+            with anyio.fail_after(WITHIN):
+                await ended.wait()
+        for each in (batch, workflow):
+            await _folding(each)(connection)
+        assert await counts(connection, workflow) == ("cancelled", 3, 1, 0, 2, 0)
+    await _ended(database)
+
+
+async def test_a_batch_ends_beside_a_step_that_it_waited_for(database: Database) -> None:
+    """Another step waits for both."""
+    async with daemon_session(database) as connection, daemon_session(database) as worker:
+        me = await join(connection)
+        workflow = await send_workflow(connection, [("a", None), ("c", "a")])
+        batch = await _nested(connection, workflow, "test.a", "test.c")
+        running = await claim(connection, me, "test.a")
+        await connection.execute(
+            "update inboxd.batches set ending = 'cancelled', needs = 0 where id = $1", batch
+        )
+        await _meet(
+            database,
+            "commands where type = 'test.c'",
+            lambda _: settle(worker, me, running),
+            _folding(batch),
+        )
+        await _folding(workflow)(connection)
+        assert await counts(connection, workflow) == ("cancelled", 3, 1, 0, 2, 0)
+    await _ended(database)
+
+
+async def test_what_is_replaced_goes_by_its_number_whatever_its_key(database: Database) -> None:
+    send = "select inboxd.send_command('test.noop', queue => 'default', unique_key => $1)"
+    both = (
+        "select inboxd.send_command_arrays(array['test.noop', 'test.noop'],"
+        " array['{}', '{}']::jsonb[], unique_keys => array['a', 'z'],"
+        " on_conflicts => array['replace', 'replace'], queues => array['default', 'default'])"
+    )
+    async with daemon_session(database) as connection:
+        for key in "za":
+            await connection.execute(send, key)
+        ids = [
+            row[0] for row in await connection.fetch("select id from inboxd.commands order by 1")
+        ]
+        await _meet(
+            database,
+            f"commands where id = {ids[1]}",
+            lambda one: one.execute(both),
+            _cancelling(*ids),
+        )
+        left = await connection.fetch("select unique_key from inboxd.commands order by 1")
+        with safety():
+            assert [row[0] for row in left] == ["a", "z"]
+
+
+async def test_two_dead_letters_of_a_page_release_what_waits_in_one_order(
+    database: Database,
+) -> None:
+    async with daemon_session(database) as connection, daemon_session(database) as worker:
+        me = await join(connection)
+        steps = [
+            ("a", None),
+            ("b", None),
+            ("c", {"step": "b", "when": "failed"}),
+            ("d", {"step": "a", "when": "failed"}),
+        ]
+        await send_workflow(connection, steps)
+        leased = [*await claim(connection, me, "test.a"), *await claim(connection, me, "test.b")]
+        c, d = [await _number(connection, f"test.{name}") for name in "cd"]
+        dead = [Requeue(r["id"], "failed", 1, error=ERROR, fence=r["fence"]) for r in leased]
+
+        async def fails(_: Connection) -> None:
+            async with worker.transaction():
+                assert len(await commands.end(worker, SQL, me, [], dead)) == 2
+
+        await _meet(database, "commands where type = 'test.d'", fails, _cancelling(c, d))
+        left = await connection.fetch("select type from inboxd.commands order by 1")
+        with safety():
+            assert [row[0] for row in left] == ["test.a", "test.b"]
+
+
+async def test_a_replay_locks_what_waits_before_it_changes_edges(database: Database) -> None:
+    """As a release does: the edges of a command are the affair of who has locked it."""
+    async with daemon_session(database) as connection:
+        me = await join(connection)
+        await send_workflow(
+            connection, [("x", None), ("y", None), ("b", ["x", "y"]), ("c", ["x", "y"])]
+        )
+        await fail(connection, me, await claim(connection, me, "test.y"))
+        x, y = [await _number(connection, f"test.{name}") for name in "xy"]
+
+        async def replay(one: Connection) -> None:
+            await operations.act(Session(one, SQL), "commands", "replay", [y], actor="me")
+
+        await _meet(database, "commands where type = 'test.b'", replay, _cancelling(x))
+        left = await connection.fetch("select type, status from inboxd.commands")
+        with safety():
+            assert [tuple(row) for row in left] == [("test.y", "pending")]
+        await _cancelling(await _number(connection, "test.y"))(connection)
+    await _ended(database)
