@@ -39,6 +39,7 @@ from tests.support import (
 from tests.support.failures import pytest_runtest_makereport
 from tests.support.pooler import EVERYWHERE, way_to
 from tests.support.types import StrictTypes, strict_types
+from tests.support.waiting import PATIENCE, patient
 
 # pytest finds a hook by its name in this file.
 __all__ = ["pytest_runtest_makereport"]
@@ -76,12 +77,17 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Behind a pooler, leave out what cannot go through one, and say why.
 
-    Side by side, tests that share what their module started stay in one process, and those that
-    wait longest come first, so that none of them is left at the end.
+    A test's own time limit is scaled as its waits are. Side by side, tests that share what their
+    module started stay in one process, and those that wait longest come first, so that none of them
+    is left at the end.
     """
     for item in items if EVERYWHERE else ():
         if mark := item.get_closest_marker("direct"):
             item.add_marker(pytest.mark.skip(reason=f"not behind a pooler: {mark.args[0]}"))
+    for item in items if PATIENCE != 1 else ():
+        mark = item.get_closest_marker("timeout")
+        seconds = float(item.config.getini("timeout") if mark is None else mark.args[0])
+        item.add_marker(pytest.mark.timeout(patient(seconds)), append=False)
     if "PYTEST_XDIST_WORKER" in os.environ:
         for item in items:
             if (shared := _shared(item)) is not None:

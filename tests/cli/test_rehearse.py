@@ -190,7 +190,8 @@ WAYS: list[tuple[dict[str, Any], str, str]] = [
 def test_how_it_would_end(rehearse: Rehearse, sql: Sql, kind: str) -> None:
     make = emit if kind == "event" else send
     for how, outcome, error in WAYS if kind == "event" else WAYS[::2]:
-        told = rehearse(kind, make(sql, "test.misbehave", **how))
+        type_ = "test.hangs" if how["how"] == "hang" else "test.misbehave"
+        told = rehearse(kind, make(sql, type_, **how))
         assert told["outcome"] == outcome, how
         assert error in (told["error"] or ""), how
         assert (told["run_at"] is None) == (outcome == "failed"), how

@@ -14,7 +14,7 @@ from inboxd_testplugin import chunked
 from tests.daemon.inbox import TABLES, Inbox
 from tests.support import Config, Database, ExternalServer, Worker, create, drop
 from tests.support.pooler import way_to
-from tests.support.supervising import Supervise, Supervising
+from tests.support.supervising import PATIENCE, Supervise, Supervising
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +81,10 @@ def supervise(tmp_path: Path) -> Iterator[Supervise]:
     started: list[Supervising] = []
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
 
-        def start(*, processes: int = 2, **told: object) -> Supervising:
+        def start(*, processes: int = 2, patience: float = PATIENCE, **told: object) -> Supervising:
             for what, value in told.items():
                 (tmp_path / what).write_text(str(value))
-            started.append(Supervising(tmp_path, listener, processes=processes))
+            started.append(Supervising(tmp_path, listener, processes=processes, patience=patience))
             return started[-1]
 
         yield start

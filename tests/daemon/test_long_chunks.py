@@ -3,6 +3,7 @@
 What makes a chunk long is its events or its bytes; here it is a dozen large ones.
 """
 
+import asyncio
 import json
 import signal
 from collections.abc import Sequence
@@ -14,6 +15,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from inboxd import operations
+from inboxd.daemon import worker as worker_inside
+from inboxd.events.settling import EventSettling
+from inboxd.model.outcome import Unsuccessful
+from inboxd.settings import Settings
 from inboxd.store.session import Session
 from inboxd_testplugin.chunked import TABLES
 from tests.daemon.chunked import chunks, failed, lined_up
@@ -189,17 +194,32 @@ async def test_what_cannot_be_read_is_told_once(inbox: Inbox, worker: Worker) ->
         assert (len(told), dead["attempts"]) == (1, 1)
 
 
-async def test_many_outcomes_of_single_events_do_not_block_the_worker(
-    inbox: Inbox, worker: Worker
+async def test_many_outcomes_of_single_events_leave_others_their_turn(
+    own: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ids = await a_day(inbox, "refused", [{"rejected": True}] * 20_000)
-    dead = "select count(*) from inboxd.events where ordering_key = 'refused' and status = 'failed'"
+    """How many events are refused in one turn of the loop is counted, in a worker in this one."""
+    loop, in_turns, fail = asyncio.get_running_loop(), [0], EventSettling.fail
 
-    async def all_are() -> bool:
-        return bool(await inbox.database.fetchval(dead) == len(ids))
+    def counted(settling: EventSettling, *given: Any) -> Unsuccessful:
+        if not in_turns[-1]:  # the first of its turn
+            loop.call_soon(in_turns.append, 0)
+        in_turns[-1] += 1
+        return fail(settling, *given)
 
-    await eventually(all_are)
-    assert "event loop is blocked" not in worker.output()
+    monkeypatch.setattr(EventSettling, "fail", counted)
+    await own.database.execute(TABLES)
+    config = {**STREAMED, "worker": {"plugins": ["testplugin"]}}
+    config["database"] = {"dsn": own.database.dsn}
+    async with worker_inside(Settings.model_validate(config)):
+        ids = await a_day(own, "refused", [{"rejected": True}] * 20_000)
+        dead = "select count(*) from inboxd.events where status = 'failed'"
+
+        async def all_are() -> bool:
+            return bool(await own.database.fetchval(dead) == len(ids))
+
+        await eventually(all_are)
+    assert sum(in_turns) == len(ids)
+    assert max(in_turns) <= 1_000
 
 
 @pytest.mark.parametrize("alike", [True, False])

@@ -17,7 +17,8 @@ _MANY = 100_000
 @pytest.fixture(scope="module")
 def worker_config() -> Config:
     """Two attempts in all, so that a dead letter comes soon."""
-    return {"types": {"test.misbehave": {"retry": {"attempts": 2}}}}
+    twice = {"retry": {"attempts": 2}}
+    return {"types": {"test.misbehave": twice, "test.hangs": twice}}
 
 
 # What a handler is told to do, and what its error says then.
@@ -37,11 +38,16 @@ _WAYS: dict[str, str] = {
 }
 
 
+def _type(how: str) -> str:
+    """The type of the handler that misbehaves so."""
+    return "test.hangs" if how == "hang" else "test.misbehave"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", _WAYS)
 async def test_its_attempts_fail_alone(inbox: Inbox, kind: Kind, how: str) -> None:
     before = await inbox.write_many(kind, "test.ledger", [{"n": n} for n in range(3)])
-    bad = await inbox.write(kind, "test.misbehave", {"how": how})
+    bad = await inbox.write(kind, _type(how), {"how": how})
     after = await inbox.write_many(kind, "test.ledger", [{"n": n} for n in range(3)])
     row = await inbox.dead(kind, bad)
     errors = errors_of(row)
@@ -72,7 +78,7 @@ async def test_among_neighbours_of_one_page(inbox: Inbox, kind: Kind) -> None:
 
 @pytest.mark.parametrize("how", ["raise", "cancelled", "base exception", "hang"])
 async def test_without_a_transaction(inbox: Inbox, how: str) -> None:
-    bad = await inbox.write("command", "test.misbehave", {"how": how, "touch": False})
+    bad = await inbox.write("command", _type(how), {"how": how, "touch": False})
     row = await inbox.dead("command", bad)
     assert row["attempts"] == 2
     assert all(_WAYS[how] in each["error"] for each in errors_of(row))
@@ -189,7 +195,7 @@ async def test_a_stalled_worker_ends_and_another_takes_over(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_handler_that_ignores_its_cancellation(inbox: Inbox, kind: Kind) -> None:
-    row_id = await inbox.write(kind, "test.misbehave", {"how": "ignore cancellation", "seconds": 2})
+    row_id = await inbox.write(kind, "test.hangs", {"how": "ignore cancellation", "seconds": 2})
     row = await inbox.dead(kind, row_id)
     assert all("HandlerTimeout" in each["error"] for each in errors_of(row))
     assert await inbox.notes(row_id) == []

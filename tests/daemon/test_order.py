@@ -117,19 +117,19 @@ async def test_a_blocked_line_is_shown_until_it_is_freed(
     async def shown(count: int) -> bool:
         return await worker.metric(f"inboxd_blocked_lines{labels}") == count
 
-    await eventually(lambda: shown(1), within=10)
+    await eventually(lambda: shown(1))
     assert await worker.metric(f"inboxd_blocked_line_age_seconds{labels}") > 0
     async with daemon_session(lines) as connection:
         await operations.act(Session(connection, SQL), "events", "dismiss", [dead], actor="test")
     await settled(lines, 2)
-    await eventually(lambda: shown(0), within=10)
+    await eventually(lambda: shown(0))
 
 
 @pytest.mark.parametrize("action", ["replay", "dismiss"])
 async def test_a_blocked_line_goes_on_after_an_operator_acted(
     lines: Database, start_worker: StartWorker, action: str
 ) -> None:
-    worker = await start_worker({"worker": {"poll_interval": "60s"}})
+    worker = await start_worker({"worker": {"poll_interval": "1h"}})
     first = (await turns(lines, ["k"], refused=True))[0]
     behind = await turns(lines, ["k"] * 3)
     await blocked(lines)
@@ -254,7 +254,7 @@ async def test_an_event_that_kills_its_worker_is_found_and_blocks_its_line(
     }
     for _ in range(2):
         worker = await start_worker(config, ready=False)
-        await anyio.to_thread.run_sync(worker.process.wait, 20)
+        await worker.wait()
     await start_worker(config)
     assert (await blocked(lines))["id"] == poison
     await settled(lines, 3)
@@ -269,12 +269,12 @@ async def test_what_waits_of_a_key_is_taken_together(
     """As it arrived; or from its line, where it was lined up behind a head that is tried again."""
     await lines.execute("alter table trail add column page xid8 default pg_current_xact_id()")
     ids = await turns(lines, ["hot"], good_at=good_at) + await turns(lines, ["hot"] * 60)
-    await start_worker()
+    await start_worker({"events": {"page_time": "50s"}})
     await settled(lines, len(ids))
     with safety():
         assert (await in_order(lines))["hot"] == ids
     pages = await lines.fetchval("select count(distinct page) from trail")
-    assert pages <= 6, "one, if the machine is not too busy"
+    assert pages <= 6
 
 
 async def test_one_hot_key_among_many(lines: Database, start_worker: StartWorker) -> None:
@@ -293,7 +293,7 @@ async def test_a_sequence_that_was_rewound_is_noticed(
     lines: Database, start_worker: StartWorker
 ) -> None:
     """As after a failover that lost the newest ids: the new ones are lower than the cursors."""
-    await start_worker({"worker": {"poll_interval": "60s"}})
+    await start_worker({"worker": {"poll_interval": "1h"}})
     await turns(lines, ["k"] * 50)
     await settled(lines, 50)
     await lines.execute("select setval('inboxd.events_id_seq', 5)")

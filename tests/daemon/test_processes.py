@@ -18,7 +18,7 @@ from tests.daemon.inbox import Inbox
 from tests.support import Config, Worker, eventually
 from tests.support.pooler import way_to
 from tests.support.supervising import by_socket, calling, runs
-from tests.support.waiting import WITHIN
+from tests.support.waiting import bounded, patient
 
 pytestmark = [pytest.mark.anyio, pytest.mark.own_interpreter]
 
@@ -138,7 +138,7 @@ async def test_wrong_settings_end_it_before_any_process_starts(
 ) -> None:
     await supervisor.ready()  # it has the port
     command = [sys.executable, "-m", "inboxd", "run", "--processes", "2", "-c"]
-    with anyio.fail_after(WITHIN):
+    with bounded():
         second = await anyio.run_process(
             [*command, str(supervisor.log.with_suffix(".toml"))], check=False
         )
@@ -180,9 +180,9 @@ async def test_a_unit_with_a_socket_is_restarted_and_nobody_is_refused(
 
                 await eventually(are_answered)
                 unit.terminate()
-                assert unit.wait(WITHIN) == 0
+                assert unit.wait(patient()) == 0
             last = start()
         last.terminate()
-        assert last.wait(WITHIN) == 0
+        assert last.wait(patient()) == 0
     assert caller.failures == []
     assert set(caller.answers) == {200}

@@ -11,6 +11,7 @@ from inboxd.store.pools import open_pool
 from inboxd.store.receivers import ReceiverIdentity, SpoolSight
 from tests.support import Database
 from tests.support.rows import SQL
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +32,7 @@ async def test_its_row_tells_what_is_spooled(database: Database) -> None:
         sights.append(SpoolSight(["bets"], "the disk failed"))
         async with anyio.create_task_group() as group:
             group.start_soon(watch.run)
-            with anyio.fail_after(10):
+            with bounded():
                 while await told() != (["bets"], "the disk failed"):
                     await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()

@@ -58,7 +58,7 @@ async def test_wrong_settings_of_one_end_all(supervise: Supervise) -> None:
 
 
 async def test_one_that_shows_no_life_is_killed_and_replaced(supervise: Supervise) -> None:
-    it = supervise()
+    it = supervise(patience=1.0)
     await it.is_ready()
     [stopped] = it.pids(number=1)
     os.kill(stopped, signal.SIGSTOP)

@@ -39,7 +39,7 @@ async def test_only_the_metrics_that_are_named(supervise: Supervise) -> None:
 
 
 async def test_one_that_does_not_answer_is_left_out_and_counted(supervise: Supervise) -> None:
-    it = supervise(silent1="")
+    it = supervise(patience=1.0, silent1="")
     await it.is_ready()
     # It blocks in its answer, and so is killed after a while: then the page is whole again.
     _, page = await it.get("/metrics")

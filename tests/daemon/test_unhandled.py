@@ -49,7 +49,7 @@ async def turn(event: Event[dict], ctx: EventContext) -> None: ...
 """
 QUICK: Config = {
     # A worker that comes hears of what waits by looking, not by a poll.
-    "worker": {"unhandled_grace": "300ms", "poll_interval": "60s"},
+    "worker": {"unhandled_grace": "300ms", "poll_interval": "1h"},
     "maintenance": {"interval": "200ms"},
 }
 KEPT = "nobody handles these events: they are kept"
@@ -96,7 +96,7 @@ async def test_what_nobody_handles_is_kept_until_a_handler_comes(
     ]
     with found(install(tmp_path / "late", "late", LATE)):
         await start_worker({**QUICK, "worker": {**QUICK["worker"], "plugins": ["late"]}})
-    await settled(database, 3, within=10)
+    await settled(database, 3)
     with safety():
         assert await effects(database, "event") == dict.fromkeys(ids, 1)
 
@@ -221,7 +221,7 @@ async def test_a_kept_event_blocks_its_key_and_is_shown_until_a_handler_comes(
     with found(late, other):
         both = {**QUICK, "worker": {**QUICK["worker"], "plugins": ["testplugin", "late"]}}
         await start_worker(both)
-        await settled(database, 18, within=15)
+        await settled(database, 18)
     await in_order(database)
 
 
@@ -242,7 +242,7 @@ async def test_what_nobody_handles_holds_up_no_other_key(
                 type_,
                 keys,
             )
-        await settled(database, 64 * n, within=15)
+        await settled(database, 64 * n)
     left = "select count(*), count(position), count(*) filter (where head) from inboxd.events"
     (row,) = await database.fetch(left)
     assert tuple(row) == (600, 600, 300)

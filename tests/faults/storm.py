@@ -25,6 +25,8 @@ ROUGH: dict[str, dict[str, Any]] = {
     "types": {"test.ledger": {"retry": {"attempts": 100}}},
     "worker": {"crash_limit": 100, "lease": "3s", "heartbeat_interval": "700ms"},
 }
+# Where nobody may die: a machine may stand still for some seconds.
+UNHURRIED: dict[str, dict[str, Any]] = {**ROUGH, "worker": {**ROUGH["worker"], "lease": "60s"}}
 _WITHIN = 60.0
 
 

@@ -91,8 +91,9 @@ async def test_a_worker_that_dies_between_append_and_fold(
 async def test_a_batch_that_somebody_keeps_locked_holds_up_no_other(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:
-    """A producer closes one, and takes its time to commit."""
-    await start_worker(hasty())
+    """A producer closes one, and takes its time to commit: ten minutes, if a fold waits for it."""
+    patient = {"lock_timeout": "10m", "statement_timeout": "10m"}
+    await start_worker(hasty(database=patient, worker={"lease": "60s"}))
     opened = await ledger.fetch("select * from inboxd.open_batch('held', $1)", json.dumps(TOLD))
     batch, member = opened[0]["new_batch_id"], {"type": "batch.work", "queue": "default"}
     async with ledger.connect() as producer, producer.transaction():
@@ -100,8 +101,7 @@ async def test_a_batch_that_somebody_keeps_locked_holds_up_no_other(
         await producer.execute("select inboxd.close_batch($1)", batch)
         for _ in range(3):
             await send_batch(ledger, 2)
-        # Far less than the time that a statement may wait for a lock.
-        await eventually(lambda: _are_told(ledger, 3), within=5)
+        await eventually(lambda: _are_told(ledger, 3))
     await eventually(lambda: _are_told(ledger, 4))
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("seconds", "lease"),
     [
-        pytest.param(5, {"lease": "3s", "heartbeat_interval": "700ms"}, id="longer than the lease"),
+        pytest.param(15, {"lease": "10s", "heartbeat_interval": "2s"}, id="longer than the lease"),
         pytest.param(
             60,
             {},

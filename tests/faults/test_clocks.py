@@ -74,18 +74,19 @@ async def test_the_databases_clock_jumps(
     hasty: Hasty,
     seed: int,
 ) -> None:
-    """Forward and back, by seconds, hours, and days that have no partition yet."""
+    """Forward and back, by seconds, leases, hours, and days that have no partition yet."""
     storm = Storm(ledger, seed)
-    config = hasty(types=ROUGH["types"], maintenance={"interval": "1s"})
+    config = hasty(types=ROUGH["types"], maintenance={"interval": "1s"}, worker={"lease": "60s"})
     await Crew(start_worker, config, storm.chance).hire(2)
     jumps: list[float] = []
 
     async def jump() -> None:
-        farthest = storm.chance.choice([5.0, HOUR, 30 * 24 * HOUR])
+        farthest = storm.chance.choice([5.0, 120.0, HOUR, 30 * 24 * HOUR])
         jumps.append(storm.chance.uniform(-farthest, farthest))
+        before = time.time()
         clock.off(jumps[-1])
         now = await ledger.fetchval("select extract(epoch from clock_timestamp())::float8")
-        assert now - time.time() == pytest.approx(jumps[-1], abs=3)
+        assert before - 1 < now - jumps[-1] < time.time() + 1
 
     async with storm.load():
         await storm.strike(5, jump)
@@ -111,7 +112,7 @@ async def test_workers_an_hour_off(
         with monkeypatch.context() as patch:
             for name, value in Clock(tmp_path, hours * HOUR).environment.items():
                 patch.setenv(name, value)
-            worker = await start_worker(hasty(worker={"poll_interval": "60s"}))
+            worker = await start_worker(hasty(worker={"poll_interval": "1h", "lease": "60s"}))
         said = datetime.fromisoformat(json.loads(worker.output().splitlines()[0])["timestamp"])
         off = (said - datetime.now(UTC)).total_seconds()
         assert off == pytest.approx(hours * HOUR, abs=60), "its clock is wrong indeed"
@@ -136,13 +137,12 @@ async def test_workers_an_hour_off(
     with safety():
         assert len(children) == 50
     await exactly_once("command", [*commands, *(row["id"] for row in children)])
-    early_or_late = await ledger.fetch(
+    early = await ledger.fetch(
         "select id, started_at - run_at as waited from inboxd.commands_history"
-        " where started_at < run_at or started_at > run_at + interval '8 s' union all"
-        " select id, finished_at - run_at from inboxd.events_history"
-        " where finished_at < run_at or finished_at > run_at + interval '8 s'"
+        " where started_at < run_at union all"
+        " select id, finished_at - run_at from inboxd.events_history where finished_at < run_at"
     )
-    assert not early_or_late
+    assert not early
     tried = await ledger.fetch(
         "select (e ->> 'at')::timestamptz as at from inboxd.commands c,"
         " jsonb_array_elements(errors) with ordinality as each(e, n) where c.id = $1 order by n",
@@ -150,7 +150,7 @@ async def test_workers_an_hour_off(
     )
     pauses = [(b["at"] - a["at"]).total_seconds() for a, b in itertools.pairwise(tried)]
     assert len(pauses) == 2
-    assert all(1.5 <= pause < 8 for pause in pauses)
+    assert all(pause >= 1.5 for pause in pauses)
     states = await ledger.fetch(
         "select state, crashes from inboxd.workers, lateral"
         " (select count(*) as crashes from inboxd.commands_history"

@@ -82,7 +82,7 @@ async def test_a_death_while_producers_were_silent(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
     """The flag stays at 0 when its worker is killed; the reaper sets it, long before the poll."""
-    config = hasty(worker={"poll_interval": "60s"})
+    config = hasty(worker={"poll_interval": "1h"})
     victim = await start_worker(config)
     await start_worker(config)
     await eventually(lambda: _workers(ledger, 2))
@@ -143,7 +143,9 @@ async def test_stopped_past_its_lease(
 ) -> None:
     """What it runs, when it is stopped in that, and when it wakes after its lease: by the seed."""
     chance = random.Random(fresh_seed)
-    stopped = await start_worker(hasty())
+    # Longer than a machine stands still: no worker but the stopped one may die.
+    config = hasty(worker={"lease": "10s"})
+    stopped = await start_worker(config)
     wait = chance.uniform(0.6, 1.2)
     own = await send(ledger, chance.randint(1, 3), wait=wait)
     silent = await send(ledger, chance.randint(1, 3), "test.wait", queue="slow", wait=wait)
@@ -151,7 +153,7 @@ async def test_stopped_past_its_lease(
     # Not a wait for anything: the moment is what varies.
     await anyio.sleep(chance.uniform(0, wait / 3))
     stopped.pause()
-    other = await start_worker(hasty())
+    other = await start_worker(config)
     if chance.random() < 0.5:
         await eventually(lambda: _is_dead(ledger))  # and what it had may still run elsewhere
     else:

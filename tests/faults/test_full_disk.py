@@ -9,7 +9,7 @@ import anyio.to_thread
 import pytest
 
 from inboxd.embedded import Server
-from tests.faults.storm import ROUGH, Crew, Storm, seeds
+from tests.faults.storm import UNHURRIED, Crew, Storm, seeds
 from tests.support import (
     Database,
     StartWorker,
@@ -55,7 +55,7 @@ async def test_a_disk_that_is_full_again_and_again(
     seed: int,
 ) -> None:
     storm = Storm(ledger, seed, padding="x" * 1000)
-    crew = Crew(start_worker, {"types": ROUGH["types"]}, storm.chance)
+    crew = Crew(start_worker, UNHURRIED, storm.chance)
     await crew.hire(2)
 
     async def fill() -> None:

@@ -29,6 +29,8 @@ async def _soon(database: Database, count: int) -> list[int]:
     return ids
 
 
+# What waits for a lock of the test's waits for its end.
+PATIENT = {"lock_timeout": "10m", "statement_timeout": "10m"}
 CLAIM = "%picked AS MATERIALIZED%"
 READ = "%JOIN inboxd.bodies%"
 
@@ -69,12 +71,12 @@ async def test_a_claim_that_arrives_after_a_suspension_is_given_back(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
     """Whoever could not renew starts nothing: not even what it had asked for before."""
-    worker = await start_worker(hasty())
+    worker = await start_worker(hasty(database=PATIENT))
     await looked_again(ledger, "command", worker)
     # Neither a heartbeat nor a claim gets past this; nor does a reaper, to whom it means life.
     async with _held(ledger, "select from inboxd.workers for update"):
         ids = await send(ledger, 5)
-        await lock_awaited(ledger, query=CLAIM, within=8)
+        await lock_awaited(ledger, query=CLAIM)
         await worker.logged("work is suspended")
     await worker.logged("work goes on")
     await exactly_once("command", ids)
@@ -115,12 +117,12 @@ async def test_a_payload_that_arrives_after_a_suspension_begins_nothing(
         await reads.enter_async_context(
             _held(ledger, "lock inboxd.bodies in access exclusive mode")
         )
-        worker = await start_worker(hasty(database={"lock_timeout": "20s"}))
+        worker = await start_worker(hasty(database=PATIENT))
         await lock_awaited(ledger, query=READ)
         async with _held(ledger, "select from inboxd.workers for update"):
             await worker.logged("work is suspended")
             await reads.aclose()
-            await eventually(are_given_back, within=10)
+            await eventually(are_given_back)
     await worker.logged("work goes on")
     await exactly_once("command", ids)
     rows = await ledger.fetch(

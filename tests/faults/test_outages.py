@@ -34,7 +34,7 @@ async def test_an_outage_longer_than_the_lease(
     exactly_once: ExactlyOnce,
     hasty: Hasty,
 ) -> None:
-    config = hasty(**PATIENT, maintenance={"samples": "1s"})
+    config = hasty(**PATIENT, maintenance={"samples": "1s"}, worker={"lease": "10s"})
     workers = [await start_worker(config), await start_worker(config)]
     commands = await send(ledger, 10, wait=1)
     # One page, in which the outage meets both of them or one; what ran alone after is no crash.
@@ -42,7 +42,7 @@ async def test_an_outage_longer_than_the_lease(
     await eventually(lambda: _running(ledger))
     with restartable_server.outage("immediate"):
         for worker in workers:
-            await eventually(partial(_lease_age, worker, 4))
+            await eventually(partial(_lease_age, worker, 11))
             assert (await worker.get("/healthz"))[0] == 200, "a restart would not help"
             assert (await worker.get("/readyz"))[0] == 503
             await worker.logged("work is suspended")
@@ -77,7 +77,7 @@ async def test_the_listener_listens_again(
     with proxy(ledger.dsn) as way:
         config: Config = {
             "database": {"dsn": way.dsn},
-            "worker": {"poll_interval": "60s"},
+            "worker": {"poll_interval": "1h"},
         }
         worker = await start_worker(config)
         await exactly_once("event", await emit(ledger, 1))
@@ -125,8 +125,8 @@ async def test_the_heartbeat_connects_again(
     how: str,
 ) -> None:
     with proxy(ledger.dsn) as way:
-        worker = await start_worker(hasty(database={"dsn": way.dsn}))
-        other = await start_worker(hasty())
+        worker = await start_worker(hasty(database={"dsn": way.dsn}, worker={"lease": "60s"}))
+        other = await start_worker(hasty(worker={"lease": "60s"}))
         assert (way.swallow if how == "half-open" else way.cut)("heartbeat") == 1
         await eventually(lambda: _is_there(way, "heartbeat"))
         commands = await send(ledger, 20)

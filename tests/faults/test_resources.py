@@ -219,7 +219,7 @@ async def test_a_second_stop_does_not_wait_for_what_opens_or_closes(
     worker.process.terminate()
     await worker.logged("bank closes")
     worker.process.terminate()
-    assert await worker.wait(within=6) == 143, "less than the time that closing has"
+    assert await worker.wait() == 143, "closing has an hour"
 
 
 HOOK = """
@@ -261,8 +261,12 @@ async def test_a_bad_hook_costs_no_row_its_settlement(
         await eventually(all_called)
         assert worker.output().count('"a hook failed"') == 1
     else:
-        # The queue is full, and one is being told; on a slow machine a few have had their 10 s.
-        assert rows - 1_005 <= await counted("dropped") <= rows - 1_001
+        # The queue is full, and one is being told; those before it have failed after 10 s each.
+        async def all_others_are_counted() -> bool:
+            return await counted("dropped") + await counted("failed") >= rows - 1_001
+
+        await eventually(all_others_are_counted)
+        assert await counted("dropped") <= rows - 1_001
         assert worker.output().count("hooks are too slow") == 1
         worker.kill()
         return

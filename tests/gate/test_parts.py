@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import anyio
 import pytest
 
 from gate import programs, second_look
@@ -20,6 +21,7 @@ from gate.results import Failure, Kind, Results, read_results
 from gate.running import Ran
 from gate.settings import Program, Stage, read_settings
 from tests.gate.conftest import ROOT
+from tests.support import waiting
 from tests.support.verdicts import Late, Violation, kind_of, one_line, safety
 
 _STOPPED = """
@@ -133,6 +135,21 @@ def test_a_timeout_of_pytest_is_late() -> None:
     with pytest.raises(pytest.fail.Exception) as caught:
         pytest.fail("Timeout (>120.0s) from pytest-timeout.")
     assert kind_of(caught.value) == "late"
+
+
+@pytest.mark.anyio
+async def test_a_wait_that_runs_out_of_its_time_is_late_and_one_factor_scales_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def never() -> bool:
+        return False
+
+    monkeypatch.setattr(waiting, "PATIENCE", 0.01)
+    with pytest.raises(Late, match=r"^Not within 0\.3 seconds"):
+        await waiting.eventually(never)
+    with pytest.raises(Late, match=r"^Not ended within 0\.1 seconds"), waiting.bounded(10):
+        await anyio.sleep_forever()
+    assert waiting.patient(60) == 0.6
 
 
 def test_an_assertion_about_safety_raises_violation_and_a_wait_in_it_stays_late() -> None:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
 import asyncpg
 import orjson
 import pytest
@@ -23,6 +22,7 @@ from tests.inbound.calls import KEYS, PROVIDER, RESULT, Answered, Received, rece
 from tests.support import Database, eventually
 from tests.support.proxy import proxy as proxied
 from tests.support.rows import settings_of
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -206,11 +206,12 @@ async def test_sessions_that_are_ended_cost_nothing(database: Database) -> None:
 
 
 async def test_a_database_that_hangs_is_no_success(database: Database) -> None:
-    async with _receiving(settings_of(database), within=0.5) as received:
+    never = {"dsn": database.dsn, "lock_timeout": "1h", "statement_timeout": "1h"}
+    async with _receiving(DatabaseSettings.model_validate(never), within=0.5) as received:
         assert (await received.post(_result(0))).status == 202
         async with database.connect() as other, other.transaction():
             await other.execute("LOCK TABLE inboxd.receipts IN ACCESS EXCLUSIVE MODE")
-            with anyio.fail_after(5):
+            with bounded():
                 answers = await asyncio.gather(*(received.post(_result(n)) for n in range(1, 20)))
             assert {each.status for each in answers} == {503}
         assert await eventually(lambda: _is_accepted(received, _result(20)))

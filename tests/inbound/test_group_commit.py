@@ -17,6 +17,7 @@ from inboxd.model.receipt import Receipt, ReceivedEvent
 from inboxd.store.receipts import Stored
 from inboxd.telemetry.logs import collected
 from tests.support import eventually
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -213,7 +214,7 @@ async def test_while_nothing_answers_who_waits_is_told_in_time() -> None:
     database = _Database()
     database.close()
     async with _running(database, within=0.2) as commit, anyio.create_task_group() as group:
-        with anyio.fail_after(2):
+        with bounded():
             assert await _outcomes(commit, _bodies(20)) == ["not durable"] * 20
         # What was never given to the database is not written later.
         group.start_soon(_outcome, commit, _receipt(b"last"))
@@ -225,7 +226,7 @@ async def test_what_waited_too_long_is_not_given_to_the_database() -> None:
     database = _Database()
     database.close()
     async with _running(database, within=0.2, max_page=1) as commit:
-        with anyio.fail_after(2):
+        with bounded():
             await _outcomes(commit, _bodies(5))
         database.gate.set()
         assert await _outcome(commit, _receipt(b"later")) == "stored"
@@ -253,7 +254,7 @@ async def test_the_queue_is_bounded() -> None:
     database = _Database()
     database.close()
     async with _running(database, most_waiting=10, within=0.5) as commit:
-        with anyio.fail_after(5):
+        with bounded():
             outcomes = await _outcomes(commit, _bodies(10_000))
         assert commit.waiting <= 11
     assert outcomes == ["not durable"] * 10_000

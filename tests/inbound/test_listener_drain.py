@@ -19,6 +19,7 @@ from tests.inbound.listening import (
     status,
     statuses,
 )
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -165,7 +166,7 @@ async def test_a_drain_ends_within_its_bound() -> None:
 
     async with listening(app) as on, await on.connect() as client:
         await client.send(post())
-        with anyio.fail_after(2):
+        with bounded():
             await on.listener.drain(0.1)
             with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
                 await client.receive()

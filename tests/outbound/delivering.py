@@ -8,7 +8,7 @@ from tests.support import Config, Database, Worker, eventually
 OTHER = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 # Farther away than anything is waited for, so that no poll helps.
 NO_POLL: Config = {
-    "worker": {"poll_interval": "60s"},
+    "worker": {"poll_interval": "1h"},
     # ::1 is loopback too, and refused here.
     "outbound": {
         "http": {"keep_answer": 200},

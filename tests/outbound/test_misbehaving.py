@@ -16,6 +16,7 @@ from inboxd.errors import TargetUnreachable
 from inboxd.outbound.client import TargetClient
 from tests.outbound.asking import an_ask
 from tests.support.http_target import Target
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +29,7 @@ async def target() -> AsyncIterator[Target]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[TargetClient]:
-    async with TargetClient(connect_timeout=0.2) as client:
+    async with TargetClient(connect_timeout=10) as client:
         yield client
 
 
@@ -37,9 +38,9 @@ async def client() -> AsyncIterator[TargetClient]:
 )
 async def test_an_ask_ends_in_time(target: Target, client: TargetClient, path: str) -> None:
     began = time.monotonic()
-    with pytest.raises(TargetUnreachable, match=r"^127.0.0.1 did not answer within 0.3 s"):
-        await client.ask(an_ask(target.url(path), timeout=0.3, most_answer=10**12))
-    assert 0.25 < time.monotonic() - began < 5
+    with bounded(), pytest.raises(TargetUnreachable, match=r"^127.0.0.1 did not answer within 1 s"):
+        await client.ask(an_ask(target.url(path), timeout=1, most_answer=10**12))
+    assert time.monotonic() - began > 0.9
     await target.until(lambda: target.open == 0)
 
 
@@ -102,7 +103,7 @@ async def test_nobody_listens(client: TargetClient) -> None:
         await client.ask(an_ask(url))
 
 
-async def test_nobody_accepts(client: TargetClient) -> None:
+async def test_nobody_accepts() -> None:
     listening = socket.socket()
     fillers = []
     with contextlib.closing(listening):
@@ -112,10 +113,13 @@ async def test_nobody_accepts(client: TargetClient) -> None:
             fillers.append(filler := socket.socket())
             filler.setblocking(False)
             filler.connect_ex(listening.getsockname())
-        began = time.monotonic()
-        with pytest.raises(TargetUnreachable, match=r"accepted no connection within 0\.[23]"):
-            await client.ask(an_ask(f"http://127.0.0.1:{listening.getsockname()[1]}/"))
-        assert time.monotonic() - began < 5
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        async with TargetClient(connect_timeout=0.2) as client:
+            with (
+                bounded(),
+                pytest.raises(TargetUnreachable, match=r"accepted no connection within 0\.[23]"),
+            ):
+                await client.ask(an_ask(url, timeout=3600))
         for filler in fillers:
             filler.close()
 

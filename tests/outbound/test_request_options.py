@@ -77,7 +77,7 @@ async def until_status(database: Database, id_: int, status: str) -> Any:
         )
         return bool(found)
 
-    await eventually(has, within=20)
+    await eventually(has)
     return found[0]
 
 
@@ -92,7 +92,7 @@ async def until_put_off(database: Database, ids: list[int]) -> None:
         )
         return [tuple(row) for row in rows] == [("pending", 0)] * len(ids)
 
-    await eventually(are, within=20)
+    await eventually(are)
 
 
 def accepts(seen: Seen, scheme: str, secret: str, **options: Any) -> bool:

@@ -27,6 +27,7 @@ from inboxd.store.session import Session
 from tests.producers.conftest import Producer, settled
 from tests.support import Database, StartWorker
 from tests.support.rows import SQL, daemon_session
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -158,9 +159,11 @@ async def test_what_has_not_ended_in_time_is_said_with_its_status(database: Data
     async with database.connect() as connection:
         sent = await inbox.send(connection, "a.b")
         began = time.monotonic()
-        with pytest.raises(ResultTimeout, match=r"is pending after 0\.3 s: it goes on") as late:
+        with (
+            bounded(),
+            pytest.raises(ResultTimeout, match=r"is pending after [\d.]+ s: it goes on") as late,
+        ):
             await inbox.result(connection, sent.command_id, timeout="300ms")
-        assert 0.3 <= time.monotonic() - began < 5
         assert late.value.status == "pending"
         assert 0.3 <= late.value.seconds <= time.monotonic() - began
         assert isinstance(late.value, TimeoutError)
@@ -188,9 +191,9 @@ async def test_a_pool_without_a_free_connection_does_not_outlast_the_time(
     """The time is said that has really passed."""
     async with opened(database.dsn) as pool, _taken(pool):
         began = time.monotonic()
-        with pytest.raises(ResultTimeout, match=r"has not been seen after [12](\.\d)? s") as late:
+        with pytest.raises(ResultTimeout, match=r"has not been seen after [\d.]+ s") as late:
             await settled(inbox.result(pool, uuid4(), timeout="100ms"))
-        assert 0.9 <= late.value.seconds <= time.monotonic() - began < 4
+        assert 0.9 <= late.value.seconds <= time.monotonic() - began < 30, "a pool's own time"
 
 
 async def test_what_is_left_of_a_longer_time_is_the_pools(
@@ -199,9 +202,10 @@ async def test_what_is_left_of_a_longer_time_is_the_pools(
     """Also where the pool would give up earlier by itself."""
     monkeypatch.setattr("inboxd.client.results._ONE_LOOK", 0.0)
     with ConnectionPool(database.dsn, min_size=1, max_size=1, timeout=0.01, open=True) as pool:
+        began = time.monotonic()
         with pool.connection(5), pytest.raises(ResultTimeout) as late:
             inbox.result(pool, uuid4(), timeout="200ms")
-        assert 0.2 <= late.value.seconds < 4
+        assert 0.2 <= late.value.seconds <= time.monotonic() - began
 
 
 async def test_each_end_is_an_error_of_its_own(database: Database) -> None:

@@ -27,6 +27,9 @@ from tests.support.sender import Provider
 
 pytestmark = pytest.mark.anyio
 
+# While the database is away, each request waits for this long.
+SOON = {"answer_within": "1s"}
+
 
 @asynccontextmanager
 async def load(receiver: Receiver, inbox: Database) -> AsyncIterator[Provider]:
@@ -65,7 +68,7 @@ async def test_it_is_stopped(
     start_receiver: StartReceiver,
     mode: Literal["fast", "immediate"],
 ) -> None:
-    receiver = await start_receiver()
+    receiver = await start_receiver(http=SOON)
     async with load(receiver, inbox) as provider:
         with durable_server.outage(mode):
             await refused(provider)
@@ -76,7 +79,7 @@ async def test_it_is_stopped(
 async def test_a_session_is_killed_and_all_others_with_it(
     inbox: Database, start_receiver: StartReceiver
 ) -> None:
-    receiver = await start_receiver()
+    receiver = await start_receiver(http=SOON)
     async with load(receiver, inbox):
         pids = await inbox.fetch(
             "select pid from pg_stat_activity where datname = current_database()"
@@ -102,7 +105,7 @@ async def test_a_session_is_killed_and_all_others_with_it(
 async def test_its_sessions_are_terminated_again_and_again(
     inbox: Database, start_receiver: StartReceiver
 ) -> None:
-    receiver = await start_receiver()
+    receiver = await start_receiver(http=SOON)
     async with load(receiver, inbox) as provider:
         for _ in range(5):
             assert await inbox.fetchval(
@@ -118,7 +121,7 @@ async def test_its_sessions_are_terminated_again_and_again(
 async def test_it_stands_still(
     durable_server: Server, inbox: Database, start_receiver: StartReceiver
 ) -> None:
-    receiver = await start_receiver()
+    receiver = await start_receiver(http=SOON)
     async with load(receiver, inbox) as provider:
         with standing_still(durable_server):
             await refused(provider)
@@ -130,7 +133,7 @@ async def test_connections_vanish_without_a_word(
 ) -> None:
     """What was on its way is written once more, on another connection, and answered in time."""
     with proxy(inbox.dsn) as way:
-        receiver = await start_receiver(dsn=way.dsn)
+        receiver = await start_receiver(dsn=way.dsn, http=SOON)
         async with load(receiver, inbox) as provider:
 
             async def are_connected() -> bool:
@@ -147,7 +150,7 @@ async def test_it_has_no_connection_left(
 ) -> None:
     role = f"one_{inbox.name}"
     await inbox.execute(f"create role {role} login in role inboxd_receiver")
-    receiver = await start_receiver(dsn=inbox.dsn.replace("postgres@", f"{role}@"))
+    receiver = await start_receiver(dsn=inbox.dsn.replace("postgres@", f"{role}@"), http=SOON)
     async with load(receiver, inbox) as provider:
         await inbox.execute(f"alter role {role} connection limit 0")
         await inbox.execute(
@@ -163,7 +166,7 @@ async def test_it_has_no_connection_left(
 async def test_somebody_holds_a_lock(
     inbox: Database, start_receiver: StartReceiver, table: str
 ) -> None:
-    receiver = await start_receiver()
+    receiver = await start_receiver(http=SOON)
     async with load(receiver, inbox) as provider, inbox.connect() as holder:
         await holder.execute(f"begin; lock table inboxd.{table} in access exclusive mode")
         await lock_awaited(inbox)
@@ -178,7 +181,7 @@ async def test_its_disk_is_full(
         space = f"small_{inbox.name}"
         tables = ("receipts", "events", "dedup")
         await move_tables(inbox, durable_server, disk, tables, space)
-        receiver = await start_receiver()
+        receiver = await start_receiver(http=SOON)
         async with load(receiver, inbox) as provider:
             ballast = disk / "ballast"
             await anyio.to_thread.run_sync(fill_up, ballast)

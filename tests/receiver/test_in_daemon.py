@@ -26,10 +26,10 @@ def inbox(database: Database) -> Database:
     return database
 
 
-def _inbound(port: int, **source: Any) -> dict[str, Any]:
+def _inbound(port: int, *, answer_within: str = "30s", **source: Any) -> dict[str, Any]:
     """Settings of a daemon that receives, too."""
     bets = {"keys": [{"secret": SECRET}], "type": "test.noop", **source}
-    http = {"enabled": True, "port": port, "answer_within": "1s"}
+    http = {"enabled": True, "port": port, "answer_within": answer_within}
     return {"http": http, "webhooks": {"bets": bets}}
 
 
@@ -98,7 +98,8 @@ async def test_without_a_database_both_wait_for_it(
 ) -> None:
     with held_port() as held:
         with restartable_server.outage():
-            worker = await start_worker({"inbound": _inbound(port_of(held))}, ready=False)
+            inbound = _inbound(port_of(held), answer_within="3s")
+            worker = await start_worker({"inbound": inbound}, ready=False)
             await worker.logged("receiving webhooks")
             await worker.logged("the next life waits for the database")
             provider = Provider(port_of(held))

@@ -39,14 +39,14 @@ def inbox(database: Database) -> Database:
     return database
 
 
-async def _answered(provider: Provider, status: int, within: float = 10) -> None:
+async def _answered(provider: Provider, status: int) -> None:
     """Wait until what it sends is answered so."""
 
     async def is_answered() -> bool:
         entry = await provider.offer("a")
         return [answer.status for answer in entry.answers] == [status]
 
-    await eventually(is_answered, within)
+    await eventually(is_answered)
 
 
 async def _states(database: Database) -> list[str]:
@@ -261,7 +261,7 @@ async def test_a_second_term_ends_it_at_once(
     receiver.process.terminate()
     await receiver.logged('"draining"')
     receiver.process.terminate()
-    assert await receiver.wait(5) == 0
+    assert await receiver.wait() == 0
     with pytest.raises(NoAnswer):
         await wire.answer()
 

@@ -19,7 +19,7 @@ from tests.support.received import verify
 from tests.support.receiver import TOPIC, MakeProvider, Receiver, StartReceiver
 from tests.support.sender import Provider
 from tests.support.supervising import by_socket, runs
-from tests.support.waiting import WITHIN
+from tests.support.waiting import patient
 
 # Whole processes under load: seconds each, so `make test-long` runs them.
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
@@ -124,12 +124,12 @@ async def test_a_restart_with_a_socket_unit_costs_no_request(
             async with provider.load(keys=4, pause=_PAUSE):
                 await provider.goes_on()
                 unit.terminate()
-                assert await anyio.to_thread.run_sync(unit.wait, WITHIN) == 0
+                assert await anyio.to_thread.run_sync(unit.wait, patient()) == 0
                 unit = start()
                 await provider.goes_on()
         finally:
             unit.terminate()
-            unit.wait(WITHIN)
+            unit.wait(patient())
     in_time(provider)
     await verify(inbox, provider)
 

@@ -10,6 +10,7 @@ from inboxd.store import intakes, topics
 from tests.store.declaring import AUDIT, LEDGER, REWARDS, announced, declare, emit, taker, told
 from tests.support import Database
 from tests.support.rows import SQL, daemon_session
+from tests.support.waiting import bounded
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
@@ -63,7 +64,7 @@ async def test_two_who_declare_and_take_at_once(database: Database) -> None:
             while taking.open:
                 await taking.take()
 
-    with anyio.fail_after(30):
+    with bounded():
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
                 tasks.start_soon(live)
@@ -191,11 +192,12 @@ async def test_a_producer_with_the_same_keys_is_given_way(database: Database) ->
     for key in keys:
         await emit(database, {}, dedup_key=key)
     async with daemon_session(database) as connection, database.connect() as producer:
+        await connection.execute("set lock_timeout = '1h'; set statement_timeout = '1h'")
         await declare(connection, [AUDIT], ("audit", "a.b"))
         taking = taker(connection)
         async with producer.transaction():
             await emit(producer, {}, dedup_key="b")
-            with anyio.fail_after(5):
+            with bounded():
                 await taking.take()
             assert taking.taken == 0
             await emit(producer, {}, dedup_key="a")

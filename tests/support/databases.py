@@ -24,6 +24,7 @@ from inboxd.settings import Database as Settings
 from inboxd.store.migrations import migrate
 from tests.support.kept import KeptConnections
 from tests.support.ports import held_port
+from tests.support.waiting import patient
 
 # A crash of the machine is no test's subject, so fsync is off unless this says otherwise.
 _DURABLE = bool(os.environ.get("INBOXD_TEST_DURABLE"))
@@ -86,7 +87,7 @@ class Database:
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[asyncpg.Connection]:
         """A connection of its own, closed at the end."""
-        connection = await asyncpg.connect(self.dsn, timeout=10)
+        connection = await asyncpg.connect(self.dsn, timeout=patient(10))
         try:
             yield connection
         finally:
@@ -179,5 +180,7 @@ def drop(server: AnyServer, database: Database) -> None:
 
 def _administer(server: AnyServer, statement: str) -> None:
     # psycopg, because fixtures are synchronous: they serve synchronous and asynchronous tests.
-    with psycopg.connect(server.dsn(), autocommit=True, connect_timeout=10) as connection:
+    with psycopg.connect(
+        server.dsn(), autocommit=True, connect_timeout=int(patient(10))
+    ) as connection:
         connection.execute(statement.encode())

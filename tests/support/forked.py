@@ -25,6 +25,8 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
+from tests.support.waiting import patient
+
 _ROOT = Path(__file__).parents[2]
 # As the tests were started, whatever one of them changes; with the mark by which the gate finds
 # processes of killed runs (.ci/gate/leftovers.py).
@@ -126,7 +128,7 @@ def _forker() -> socket.socket:
 
     def end() -> None:
         here.close()
-        process.wait(10)
+        process.wait(patient())
 
     atexit.register(end)
     return here

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.verdicts import Late
+from tests.support.waiting import patient
 
 _PLACES = ("/usr/sbin", "/usr/local/sbin")  # in no PATH but root's
 _READY_SECONDS = 20.0
@@ -43,11 +44,11 @@ def guarded(
         _wait_until_ready(command[0], port, log)
         yield
     finally:
-        process.communicate(timeout=30)
+        process.communicate(timeout=patient())
 
 
 def _wait_until_ready(program: str, port: int, log: Path) -> None:
-    deadline = time.monotonic() + _READY_SECONDS
+    deadline = time.monotonic() + patient(_READY_SECONDS)
     while time.monotonic() < deadline:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()

@@ -23,6 +23,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
+from tests.support.waiting import WITHIN, bounded
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -79,10 +81,11 @@ class Target:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._server = None
 
-    async def until(self, holds: Callable[[], bool], within: float = 10) -> None:
+    async def until(self, holds: Callable[[], bool], within: float = WITHIN) -> None:
         """Wait until something of it holds; it is asked at each change."""
-        async with asyncio.timeout(within), self._changed:
-            await self._changed.wait_for(holds)
+        with bounded(within):
+            async with self._changed:
+                await self._changed.wait_for(holds)
 
     async def changed(self) -> None:
         """Wake those who wait."""

@@ -13,6 +13,8 @@ import anyio
 import httptools
 import orjson
 
+from tests.support.waiting import WITHIN, patient
+
 
 class Refused(Exception):
     """Nobody accepted the connection: the request was not sent."""
@@ -54,17 +56,17 @@ class Wire(asyncio.Protocol):
         self.open = False
 
     @classmethod
-    async def connect(cls, port: int, within: float = 10) -> Self:
+    async def connect(cls, port: int, within: float = WITHIN) -> Self:
         """Connect to loopback. Raises Refused."""
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(patient(within)):
                 _, wire = await loop.create_connection(cls, "127.0.0.1", port)
         except OSError as error:  # TimeoutError is one
             raise Refused(str(error)) from error
         return wire
 
-    async def ask(self, request: bytes, within: float = 30) -> Answer:
+    async def ask(self, request: bytes, within: float = WITHIN) -> Answer:
         """Send a whole request and return what is answered. Raises NoAnswer."""
         self.send(request)
         return await self.answer(within)
@@ -75,7 +77,7 @@ class Wire(asyncio.Protocol):
             self._waiter = asyncio.get_running_loop().create_future()
         self.transport.write(data)
 
-    async def answer(self, within: float = 30) -> Answer:
+    async def answer(self, within: float = WITHIN) -> Answer:
         """Return the next answer. Raises NoAnswer, and closes, when none comes."""
         if self._waiter is None:
             self._waiter = asyncio.get_running_loop().create_future()
@@ -83,17 +85,17 @@ class Wire(asyncio.Protocol):
             self._waiter = None
             raise NoAnswer("the connection is closed")
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(patient(within)):
                 return await self._waiter
         except TimeoutError as error:
             self.close()
-            raise NoAnswer(f"nothing within {within:g} seconds") from error
+            raise NoAnswer(f"nothing within {patient(within):g} seconds") from error
         finally:
             self._waiter = None
 
-    async def ended(self, within: float = 30) -> None:
+    async def ended(self, within: float = WITHIN) -> None:
         """Wait until the other side has closed it."""
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(patient(within)):
             await self._ended.wait()
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.record.memory_records import MemoryRecords
 
 from inboxd.settings import Broker
+from tests.support.waiting import patient
 
 # Error codes of Kafka.
 OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER, TIMED_OUT, TOO_LARGE = 1, 3, 6, 7, 10
@@ -241,4 +242,4 @@ def mock_kafka(brokers: int = 3) -> Iterator[MockKafka]:
             if end is not None:
                 with suppress(OSError):
                     end.close()
-        process.wait(10)
+        process.wait(patient())

@@ -14,8 +14,9 @@ from inboxd.brokers.kafka.consumer import KafkaConsumer
 from inboxd.settings import Broker, MessageSource
 from tests.support.kafka import MockKafka
 from tests.support.verdicts import Late, safety
+from tests.support.waiting import patient
 
-WITHIN = 10.0
+WITHIN = patient()
 _GROUPS = count()
 
 

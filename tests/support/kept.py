@@ -13,6 +13,8 @@ from typing import TypeAlias
 
 import asyncpg
 
+from tests.support.waiting import patient
+
 _Idle: TypeAlias = list[asyncpg.Connection]
 _Keeper: TypeAlias = AsyncGenerator[_Idle]
 
@@ -35,7 +37,9 @@ class KeptConnections:
         if idle:
             connection = idle.pop()
         else:  # statements are not prepared: tables may change between two of them
-            connection = await asyncpg.connect(self._dsn, timeout=10, statement_cache_size=0)
+            connection = await asyncpg.connect(
+                self._dsn, timeout=patient(10), statement_cache_size=0
+            )
         try:
             yield connection
         except BaseException:

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.waiting import WITHIN, bounded
+
 Message = dict[str, Any]
 
 
@@ -53,9 +55,9 @@ class LineBroker:
             found.setdefault(each["key"], []).append(each["body"])
         return found
 
-    async def until(self, met: Callable[[], bool], within: float = 30.0) -> None:
+    async def until(self, met: Callable[[], bool], within: float = WITHIN) -> None:
         """Wait until a condition on what was taken is met."""
-        async with asyncio.timeout(within):
+        with bounded(within):
             while not met():
                 self._changed.clear()
                 await self._changed.wait()

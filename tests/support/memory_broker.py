@@ -16,6 +16,7 @@ import orjson
 from inboxd.brokers.contract import IncomingMessage, Stored, StreamPosition
 from inboxd.errors import BrokerUnavailable
 from inboxd.settings import Broker, MessageSource
+from tests.support.waiting import WITHIN, bounded
 
 
 @dataclass
@@ -77,9 +78,9 @@ class MemoryBroker:
             consumer.lost = True
         self.notify()
 
-    async def until(self, met: Callable[[], bool], within: float = 30.0) -> None:
+    async def until(self, met: Callable[[], bool], within: float = WITHIN) -> None:
         """Wait until a condition on what was done is met."""
-        async with asyncio.timeout(within):
+        with bounded(within):
             while not met():
                 await self.changed.wait()
 

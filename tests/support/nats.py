@@ -21,6 +21,7 @@ from nats.js import JetStreamContext
 from tests.support.databases import shared_folder
 from tests.support.ports import held_port
 from tests.support.verdicts import Late
+from tests.support.waiting import patient
 
 _PLACES = ("/usr/sbin", "/usr/local/sbin")  # in no PATH but root's
 _READY_SECONDS = 20.0
@@ -66,7 +67,7 @@ class NatsServer:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        deadline = time.monotonic() + _READY_SECONDS
+        deadline = time.monotonic() + patient(_READY_SECONDS)
         while not self._answers():
             if time.monotonic() >= deadline:
                 raise Late(self._log())
@@ -75,7 +76,7 @@ class NatsServer:
     def stop(self, how: str = "TERM") -> None:
         """End it and wait for that; "KILL" as a crash does."""
         assert self._process is not None
-        self._process.communicate(f"{how}\n".encode(), timeout=30)
+        self._process.communicate(f"{how}\n".encode(), timeout=patient())
         self._process = None
         (self._folder / "pid").unlink(missing_ok=True)
 

@@ -22,6 +22,7 @@ from tests.support.certificates import write_certificate, write_signed_certifica
 from tests.support.databases import shared_folder
 from tests.support.ports import held_port
 from tests.support.verdicts import Late
+from tests.support.waiting import patient
 
 USER, PASSWORD = "inbox", "hunter2"
 
@@ -79,7 +80,7 @@ class RabbitMQServer:
         output = self._folder / "output"
         with output.open("wb") as written:
             self._process = _guarded([str(_PROGRAM)], self._environment(), written)
-        deadline = time.monotonic() + _READY_SECONDS
+        deadline = time.monotonic() + patient(_READY_SECONDS)
         while b"completed" not in output.read_bytes():
             told = f"RabbitMQ does not start:\n{output.read_text(errors='replace')}"
             assert self._process.poll() is None, told
@@ -90,7 +91,7 @@ class RabbitMQServer:
     def stop(self, how: str = "TERM") -> None:
         """End it and wait for that; "KILL" as a crash does."""
         assert self._process is not None
-        self._process.communicate(f"{how}\n".encode(), timeout=60)
+        self._process.communicate(f"{how}\n".encode(), timeout=patient(60))
         self._process = None
 
     @contextmanager
@@ -127,7 +128,7 @@ class RabbitMQServer:
             check=True,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=patient(),
         ).stdout
         assert answer.startswith("{ok, "), answer
         return answer.removeprefix("{ok, ").removesuffix("}")
@@ -175,7 +176,7 @@ def rabbitmq_server() -> Iterator[RabbitMQServer]:
             stack.enter_context(held_port()).getsockname()[1] for _ in range(4)
         )
         names = _guarded(["epmd", "-port", str(epmd), "-address", RabbitMQServer.host])
-        stack.callback(names.communicate, timeout=30)
+        stack.callback(names.communicate, timeout=patient())
         server = RabbitMQServer(folder, (port, tls_port, node, epmd))
         stack.callback(server.close)
         server.start()

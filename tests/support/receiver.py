@@ -48,7 +48,7 @@ class Receiver(Worker):
         """
         self.port = port
         inbound = {
-            "http": {"port": port, "answer_within": "1s", **http},
+            "http": {"port": port, "answer_within": "30s", **http},
             "webhooks": {"bets": {**_SOURCE, **source}},
         }
         if spool is not None:

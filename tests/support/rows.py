@@ -129,6 +129,11 @@ async def unsettled(database: Database, table: str) -> list[asyncpg.Record]:
     )
 
 
+def most_in_a_second(times: Sequence[float]) -> int:
+    """How many of these times lie within one second, wherever it begins."""
+    return max(sum(start <= time < start + 1 for time in times) for start in times)
+
+
 @asynccontextmanager
 async def no_bounds(database: Database) -> AsyncIterator[None]:
     """What is inserted meanwhile is as rows from before there were bounds: of any size."""

@@ -23,7 +23,7 @@ import orjson
 
 from tests.support.http_wire import Answer, NoAnswer, Refused, Wire, request
 from tests.support.verdicts import Late
-from tests.support.waiting import WITHIN, eventually
+from tests.support.waiting import WITHIN, eventually, patient
 
 Sign = Callable[[bytes, str], Mapping[str, str]]
 
@@ -146,13 +146,13 @@ class Provider:
     async def offer(self, key: str, within: float = WITHIN) -> Entry:
         """A request of a key, sent once, or until it is accepted."""
         entry = self.entry(key)
-        with anyio.move_on_after(within):
+        with anyio.move_on_after(patient(within)):
             while True:
                 answer = await self.send(entry)
                 if (answer is not None and answer.accepted) or not self.again:
                     return entry
                 await anyio.sleep(_PAUSE)
-        raise Late(f"Not accepted within {within:g} seconds: {dict(self.ended)}")
+        raise Late(f"Not accepted within {patient(within):g} seconds: {dict(self.ended)}")
 
     @asynccontextmanager
     async def load(self, keys: int = 8, *, pause: float = 0.0) -> AsyncIterator[None]:

@@ -24,8 +24,10 @@ import anyio.to_thread
 
 from inboxd.daemon.plan import SUPERVISOR, SupervisorPlan, write
 from tests.support import eventually
-from tests.support.waiting import WITHIN
+from tests.support.waiting import patient
 
+# A child may be silent for so many seconds, since a machine may stand still for some.
+PATIENCE = patient(15)
 STAND_IN = Path(__file__).with_name("stand_in.py")
 
 
@@ -45,7 +47,7 @@ def calling(url: str) -> Iterator[Caller]:
     def call() -> None:
         while not over.is_set():
             try:
-                with urllib.request.urlopen(url, timeout=20) as answer:
+                with urllib.request.urlopen(url, timeout=patient(20)) as answer:
                     answer.read()
                     caller.answers.append(answer.status)
             except OSError as error:
@@ -65,8 +67,10 @@ def calling(url: str) -> Iterator[Caller]:
 class Supervise(Protocol):
     """The fixture `supervise`."""
 
-    def __call__(self, *, processes: int = 2, **told: object) -> "Supervising":
-        """Start a supervisor; told: how its children behave."""
+    def __call__(
+        self, *, processes: int = 2, patience: float = PATIENCE, **told: object
+    ) -> "Supervising":
+        """Start a supervisor; patience: as `Supervising` has it; told: how its children behave."""
 
 
 class Manager:
@@ -97,7 +101,15 @@ class Manager:
 class Supervising:
     """One supervisor, with two children unless told otherwise."""
 
-    def __init__(self, folder: Path, listener: socket.socket, *, processes: int = 2) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        listener: socket.socket,
+        *,
+        processes: int = 2,
+        patience: float = PATIENCE,
+    ) -> None:
+        """Start it at once; patience: seconds of silence after which it kills a child."""
         self.folder = folder
         self.manager = Manager(folder)
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -111,7 +123,7 @@ class Supervising:
             command=[*python, str(STAND_IN), str(folder)],
             processes=processes,
             addresses={"http": ("http", *listener.getsockname())},  # type: ignore[dict-item]
-            patience=1.0,
+            patience=patience,
             worker="worker-a",
             log_level="info",
             log_format="json",
@@ -184,7 +196,7 @@ class Supervising:
 
     async def wait(self) -> int:
         """Wait for the end; the exit code."""
-        return await anyio.to_thread.run_sync(self.process.wait, WITHIN)
+        return await anyio.to_thread.run_sync(self.process.wait, patient())
 
     async def are_gone(self, *pids: int) -> None:
         """Wait until none of these processes runs."""
@@ -197,7 +209,7 @@ class Supervising:
     def end(self) -> None:
         """Kill all that is left."""
         self.process.kill()
-        self.process.wait(WITHIN)
+        self.process.wait(patient())
         for pid in self.pids():
             if runs(pid):
                 with suppress(ProcessLookupError):
@@ -231,7 +243,7 @@ def files_of(pid: int) -> list[str]:
 
 def _get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=patient(10)) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Literal
 
 from tests.support.ports import held_port
+from tests.support.waiting import patient
 
 Way = Literal["to_server", "to_client"]
 BOTH: tuple[Way, ...] = ("to_server", "to_client")
@@ -172,7 +173,7 @@ class TcpProxy:
 
     def _link(self, client: socket.socket) -> None:
         try:
-            server = socket.create_connection(self._target, _CONNECT_SECONDS)
+            server = socket.create_connection(self._target, patient(_CONNECT_SECONDS))
         except OSError:
             client.close()
             return

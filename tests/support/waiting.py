@@ -1,11 +1,14 @@
 """The one place where tests wait by sleeping: bounded, for a condition that nothing signals.
 
 Elsewhere a sleep is the thing itself: the pace of a fault, the work of a handler.
+Owns the bounds of all waits: INBOXD_TEST_PATIENCE is the factor that scales them.
 
 Known limit: it sees what holds at a poll, not what held between two of them.
 """
 
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import anyio
@@ -15,18 +18,33 @@ from tests.support.verdicts import Late, Violation
 T = TypeVar("T")
 
 WITHIN = 30.0  # seconds; a bound for broken code, generous because test machines are busy
+PATIENCE = float(os.environ.get("INBOXD_TEST_PATIENCE", "1"))
 _EVERY = 0.05
+
+
+def patient(seconds: float = WITHIN) -> float:
+    """The bound of a wait on this machine, for a function that takes a number of seconds."""
+    return seconds * PATIENCE
+
+
+@contextmanager
+def bounded(within: float = WITHIN) -> Iterator[None]:
+    """End the block after `within` seconds, scaled, and raise Late."""
+    with anyio.move_on_after(patient(within)) as scope:
+        yield
+    if scope.cancelled_caught:
+        raise Late(f"Not ended within {patient(within):g} seconds.")
 
 
 async def eventually(condition: Callable[[], Awaitable[T]], within: float = WITHIN) -> T:
     """Ask again until the answer is truthy, and return it.
 
     An error of `condition` is a falsy answer too: a database that restarts refuses connections.
-    After `within` seconds it raises Late with the last answer. If the last answer was a Violation,
-    it raises that, even if the last try could not connect.
+    After `within` seconds, scaled, it raises Late with the last answer. If the last answer was a
+    Violation, it raises that, even if the last try could not connect.
     """
     answer: object = "nothing"
-    with anyio.move_on_after(within):
+    with anyio.move_on_after(patient(within)):
         while True:
             try:
                 found = await condition()
@@ -42,4 +60,4 @@ async def eventually(condition: Callable[[], Awaitable[T]], within: float = WITH
             await anyio.sleep(_EVERY)
     if isinstance(answer, Violation):
         raise answer
-    raise Late(f"Not within {within:g} seconds; the last answer was {answer!r}.")
+    raise Late(f"Not within {patient(within):g} seconds; the last answer was {answer!r}.")

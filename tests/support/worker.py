@@ -22,7 +22,7 @@ from tests.support.databases import DAYS_AHEAD, Database
 from tests.support.forked import Forked, fits, fork
 from tests.support.ports import held_port
 from tests.support.verdicts import Late
-from tests.support.waiting import WITHIN, eventually
+from tests.support.waiting import WITHIN, eventually, patient
 
 Config = Mapping[str, Mapping[str, Any]]
 
@@ -123,7 +123,7 @@ class Worker:
     async def wait(self, within: float = WITHIN) -> int:
         """Wait for the process to end; its exit code. Raises Late with the log."""
         try:
-            return await anyio.to_thread.run_sync(self.process.wait, within)
+            return await anyio.to_thread.run_sync(self.process.wait, patient(within))
         except subprocess.TimeoutExpired as error:
             raise Late(f"The worker still runs:\n{self.output()}") from error
 
@@ -136,7 +136,7 @@ class Worker:
         """SIGKILL it and its children, and wait for its end."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(WITHIN)
+        self.process.wait(patient())
 
     def pause(self) -> None:
         """Freeze the process (SIGSTOP), as a stopped machine would."""
@@ -180,7 +180,7 @@ async def looked_again(
 
 def _get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=patient(5)) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

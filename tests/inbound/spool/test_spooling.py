@@ -20,6 +20,7 @@ from inboxd.inbound.spool.log import APART, Appender
 from inboxd.inbound.spool.writer import SpoolingWriter
 from inboxd.model.receipt import Receipt, ReceivedEvent
 from inboxd.store.receipts import Stored
+from tests.support.waiting import bounded
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
@@ -84,7 +85,7 @@ class Process:
         """Wait until it knows that the database is."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.writer.watch)
-            with anyio.fail_after(5):
+            with bounded():
                 while self.writer.is_away:
                     await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()

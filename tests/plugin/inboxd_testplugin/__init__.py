@@ -177,19 +177,31 @@ def strict_from_1(payload: Any) -> Any:
     return {"name": payload["name"], "ages": [payload["age"]]}
 
 
-@handlers.event("test.misbehave", retry=QUICK, timeout="500ms")
+@handlers.event("test.misbehave", retry=QUICK)
 async def misbehaving_event(event: Event[dict[str, Any]], ctx: EventContext) -> None:
     """Write an effect, and then misbehave as told."""
     await _write(ctx, "event", event.id, "misbehaved")
     await _misbehave(event.payload, ctx)
 
 
-@handlers.command("test.misbehave", retry=QUICK, timeout="500ms")
+@handlers.command("test.misbehave", retry=QUICK)
 async def misbehaving_command(command: dict[str, Any], ctx: CommandContext) -> None:
     """Write an effect if told to, and then misbehave as told."""
     if command.get("touch", True):
         await _write(ctx, "command", ctx.id, "misbehaved")
     await _misbehave(command, ctx)
+
+
+@handlers.event("test.hangs", retry=QUICK, timeout="500ms")
+async def hanging_event(event: Event[dict[str, Any]], ctx: EventContext) -> None:
+    """As `test.misbehave`, for what ends by its time-out."""
+    await misbehaving_event(event, ctx)
+
+
+@handlers.command("test.hangs", retry=QUICK, timeout="500ms")
+async def hanging_command(command: dict[str, Any], ctx: CommandContext) -> None:
+    """As `test.misbehave`, for what ends by its time-out."""
+    await misbehaving_command(command, ctx)
 
 
 async def _misbehave(  # noqa: C901, PLR0912, PLR0915 - a table of ways, each a line or two
