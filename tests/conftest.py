@@ -39,7 +39,7 @@ from tests.support import (
 from tests.support.failures import pytest_runtest_makereport
 from tests.support.pooler import EVERYWHERE, way_to
 from tests.support.types import StrictTypes, strict_types
-from tests.support.waiting import PATIENCE, patient
+from tests.support.waiting import PATIENCE, far_from_the_hour, patient
 
 # pytest finds a hook by its name in this file.
 __all__ = ["pytest_runtest_makereport"]
@@ -114,6 +114,12 @@ def _shared(item: pytest.Item) -> str | None:
 def anyio_backend() -> tuple[str, dict[str, bool]]:
     """The loop that the daemon runs on."""
     return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture
+async def within_an_hour() -> None:
+    """Neither the hour nor the day turns in a test that takes no longer than a wait may."""
+    await far_from_the_hour()
 
 
 @pytest.fixture(scope="session")

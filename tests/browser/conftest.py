@@ -9,13 +9,17 @@ import shutil
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
 from inboxd.embedded import Server
 from tests.browser.school import fill
 from tests.browser.site import Site, serving
 from tests.browser.tabs import Tabs
 from tests.support import Database, ExternalServer, create, drop
+from tests.support.waiting import patient
+
+# Milliseconds that an expectation waits: for broken code, as all bounds.
+expect.set_options(timeout=1000 * patient())
 
 
 @pytest.fixture(scope="module")

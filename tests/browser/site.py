@@ -24,6 +24,7 @@ from inboxd.settings import Settings
 from inboxd.store.session import open_looks
 from tests.support import Database
 from tests.support.rows import settings_of
+from tests.support.waiting import patient
 
 # Of each page, with and without a query: a crawl ends.
 _MOST = 2
@@ -54,7 +55,7 @@ async def serving(
 ) -> AsyncIterator[Site]:
     """The screens, served in this loop. port: 0 is a free one. spool: of this host."""
     settings = Settings(database=settings_of(database))
-    async with open_looks(settings.database, "screens", 3, timedelta(seconds=2)) as looks:
+    async with open_looks(settings.database, "screens", 3, timedelta(seconds=30)) as looks:
         application = Screens(settings, looks, Everybody(), SCREENS, spool).application()
         config = uvicorn.Config(application, log_config=None, timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
@@ -103,7 +104,9 @@ async def crawl(site: Site) -> Crawl:
     """From the first page on, by links alone: some addresses of each page."""
     found, dead = defaultdict[str, list[str]](list), list[str]()
     left, known = ["/"], {_key("/")}
-    async with httpx.AsyncClient(base_url=site.url, follow_redirects=True, timeout=10) as client:
+    async with httpx.AsyncClient(
+        base_url=site.url, follow_redirects=True, timeout=patient()
+    ) as client:
         while left:
             address = left.pop(0)
             page = _page_of(address)

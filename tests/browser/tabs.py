@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 import axe_playwright_python
 from playwright.async_api import Browser, BrowserContext, Page
 
+from tests.support.waiting import patient
+
 _AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text("utf-8")
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 _VIOLATIONS = """
@@ -40,7 +42,7 @@ class Tabs:
             java_script_enabled=script,
             reduced_motion="reduce",
         )
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(1000 * patient())
         self._contexts.append(context)
         await context.add_init_script(_VIOLATIONS)
         page = await context.new_page()

@@ -77,7 +77,7 @@ async def test_a_drawing_shows_what_has_changed_by_itself(site: Site, tabs: Tabs
         int(flow.rpartition("/")[2]),
     )
     # Read again when a number of the overview has changed, and after 15 seconds at the latest.
-    await tab.locator(".graph a.failed").wait_for(timeout=30_000)
+    await tab.locator(".graph a.failed").wait_for()
 
 
 async def test_names_of_steps_are_no_more_than_text(site: Site, tabs: Tabs) -> None:

@@ -54,7 +54,7 @@ async def test_what_changes_is_shown_and_focus_stays(site: Site, tabs: Tabs) -> 
     await tab.locator("main details.numbers").first.locator("summary").evaluate("(e) => e.click()")
     await tab.evaluate("document.activeElement.mark = 'the same element'")
     await _fail_one(site)
-    await expect(tab.locator(_DEAD)).to_have_text(str(before + 1), timeout=15_000)
+    await expect(tab.locator(_DEAD)).to_have_text(str(before + 1))
     assert await tab.evaluate("document.activeElement.mark") == "the same element"
     await expect(tab.locator("main details.numbers").first).to_have_attribute("open", "")
 
@@ -101,12 +101,12 @@ async def test_what_was_shown_stays_while_nobody_answers(site: Site, tabs: Tabs)
     tab = await tabs.open("/")
     shown = await tab.locator("main .tile").count()
     await tab.route("**/*", lambda route: route.abort())
-    await expect(tab.locator("#live .word")).to_have_text("Offline", timeout=10_000)
+    await expect(tab.locator("#live .word")).to_have_text("Offline")
     assert await tab.locator("main .tile").count() == shown
     assert tabs.wrong  # the browser's own words on what could not be loaded
     tabs.wrong.clear()
     await tab.unroute("**/*")
-    await expect(tab.locator("#live .word")).to_have_text("Live", timeout=15_000)
+    await expect(tab.locator("#live .word")).to_have_text("Live")
     tabs.wrong.clear()
 
 
@@ -136,7 +136,7 @@ async def test_that_the_database_is_away_is_told_with_one_age(
                 " where datname = $1 and pid <> pg_backend_pid()",
                 name,
             )
-            await expect(tab.locator("#live .word")).to_have_text("Database away", timeout=20_000)
+            await expect(tab.locator("#live .word")).to_have_text("Database away")
             await expect(tab.locator("#trouble")).to_be_visible()
             await expect(tab.locator("#live")).to_have_class("plain live offline")
             ages = """() => ["#trouble data", "#live .age"].map(
@@ -145,4 +145,4 @@ async def test_that_the_database_is_away_is_told_with_one_age(
             assert told[0] == pytest.approx(told[1], abs=1.5)
         finally:
             await connection.execute(f'alter database "{name}" allow_connections true')
-    await expect(tab.locator("#live .word")).to_have_text("Live", timeout=20_000)
+    await expect(tab.locator("#live .word")).to_have_text("Live")

@@ -19,6 +19,7 @@ from tests.browser.tabs import Tabs
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.rows import create_ledger, settings_of
 from tests.support.verdicts import safety
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +47,7 @@ select 'test.ledger', 'default', 'failed', 1,
 """
 ROWS: Final = 10_000
 # Milliseconds until a page shows by itself what workers did.
-_LIVE: Final = 30_000.0
+_LIVE: Final = 1000 * patient()
 
 
 @pytest.fixture

@@ -144,7 +144,7 @@ class Service:
             return False
 
         try:
-            await eventually(is_gone, within=10)
+            await eventually(is_gone)
         except AssertionError:
             self.left.append(group)
 

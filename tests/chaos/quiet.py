@@ -90,7 +90,7 @@ class Quiet:
             service.stopping = True
             service.signal(signal.SIGTERM)
         await self._wait("a worker ends with 0 when asked to", self._still_there, REST)
-        await self._wait("no worker lives", self._living, 1)
+        await self._wait("no worker lives", self._living, REST)
         await self._wait("no session is left", lambda: self._rows(_SESSIONS), REST)
         rows = await self._database.fetch(_STATS)
         if [tuple(row.values())[1:] for row in rows] != [("succeeded", "", _CALM)] * 2:

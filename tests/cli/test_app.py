@@ -14,6 +14,7 @@ from inboxd import errors
 from inboxd.cli.app import app
 from inboxd.cli.exits import Exit, exit_code
 from tests.cli.conftest import Cli
+from tests.support.waiting import patient
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -72,7 +73,11 @@ def test_help_and_completion_import_nothing_heavy() -> None:
         "print('imported', sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", probe],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=patient(60),
     )
     assert done.stdout.endswith("imported []\n")
 

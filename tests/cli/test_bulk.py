@@ -19,6 +19,7 @@ from inboxd.store import imports
 from inboxd.store.session import Session
 from tests.cli.conftest import Cli
 from tests.support import Database
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
@@ -285,7 +286,7 @@ def piped(database: Database, *options: str) -> Iterator[subprocess.Popen[str]]:
 
 def said_at_the_end(process: subprocess.Popen[str]) -> list[str]:
     assert process.stderr is not None
-    assert process.wait(10) == 130
+    assert process.wait(patient()) == 130
     return process.stderr.read().splitlines()
 
 

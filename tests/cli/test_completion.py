@@ -12,6 +12,7 @@ import pytest
 
 from inboxd.cli import completion
 from tests.cli.conftest import Cli
+from tests.support.waiting import patient
 
 Sql = Callable[..., list[asyncpg.Record]]
 Complete = Callable[[str], list[str]]
@@ -146,7 +147,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for() -> None:
             capture_output=True,
             text=True,
             env=environment,
-            timeout=60,
+            timeout=patient(60),
             check=True,
         )
     assert (done.stdout, done.stderr) == ("", "")

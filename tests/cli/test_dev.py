@@ -23,6 +23,7 @@ import pytest
 
 from tests.support import eventually
 from tests.support.plugins import install, write_migrations
+from tests.support.waiting import patient
 
 PLUGIN = """
 import asyncio
@@ -137,7 +138,7 @@ def dev(folder: Path) -> Iterator[Dev]:
 def _end(running: Dev) -> None:
     if running.process.poll() is None:
         running.process.terminate()
-        running.process.wait(60)
+        running.process.wait(patient(60))
     sys.stdout.write(running.log.read_text())
 
 
@@ -197,7 +198,7 @@ async def test_dev_reloads_and_stops_cleanly(dev: Dev) -> None:
     assert await anyio.to_thread.run_sync(dev.process.wait, 20) == 0
     assert dev.log.read_text().count('"message":"stopped"') == 3
     with pytest.raises(ConnectionRefusedError):
-        await asyncpg.connect(url, timeout=5)
+        await asyncpg.connect(url, timeout=patient())
 
 
 @pytest.mark.anyio

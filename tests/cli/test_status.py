@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.support import Database
+from tests.support.waiting import patient
 
 Sql = Callable[..., list[asyncpg.Record]]
 
@@ -130,7 +131,7 @@ def test_watch_looks_again_until_interrupted(database: Database) -> None:
         for _ in range(2):
             assert json.loads(process.stdout.readline())["lanes"] == []
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(patient()) == 130
         assert b"Traceback" not in process.stderr.read()
 
 
@@ -148,6 +149,6 @@ def test_a_reader_that_has_gone_is_no_lost_connection(
             stdout=output,
             stderr=subprocess.PIPE,
             check=False,
-            timeout=60,
+            timeout=patient(60),
         )
     assert (done.returncode, done.stderr) == (1, b"")

@@ -16,6 +16,7 @@ from inboxd.cli import watching
 from tests.cli.conftest import Cli
 from tests.cli.counted import count
 from tests.support import Database
+from tests.support.waiting import patient
 
 Sql = Callable[..., list[Any]]
 
@@ -99,19 +100,19 @@ def watched(database: Database, **more: str) -> str:
         command, env=environment(database, **more), stdin=theirs, stdout=theirs, stderr=theirs
     ) as process:
         os.close(theirs)
-        seen, until = b"", monotonic() + 30
+        seen, until = b"", monotonic() + patient()
         try:
             while seen.count(b"Backlog") < 2 and monotonic() < until:
                 if select.select([ours], [], [], 1)[0]:
                     seen += os.read(ours, 65536)
             process.send_signal(signal.SIGINT)
-            while select.select([ours], [], [], 10)[0]:
+            while select.select([ours], [], [], patient())[0]:
                 try:
                     if not os.read(ours, 65536):
                         break
                 except OSError:  # nobody writes any more
                     break
-            assert process.wait(30) == 130
+            assert process.wait(patient()) == 130
         finally:
             process.kill()
             os.close(ours)
@@ -157,4 +158,4 @@ def test_a_pipe_gets_looks_one_below_the_other(database: Database) -> None:
             if looks == 2:
                 break
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(patient()) == 130

@@ -18,6 +18,7 @@ from tests.support import Config, StartWorker, Worker, eventually
 from tests.support.certificates import write_certificate
 from tests.support.databases import Database
 from tests.support.ports import held_port
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
@@ -200,7 +201,7 @@ async def test_what_is_wrong_is_said_as_the_command_line_says_it(ada: httpx.Asyn
 async def test_a_big_payload_is_told_whole(inbox: Inbox, ada: httpx.AsyncClient) -> None:
     text = "é" * 2_000_000
     row_id = await _dead(inbox, text=text)
-    answer = await ada.get(f"/commands/{row_id}?payload=true", timeout=30)
+    answer = await ada.get(f"/commands/{row_id}?payload=true", timeout=patient())
     assert answer.json()["payload"]["text"] == text
 
 
@@ -266,7 +267,7 @@ async def test_at_a_stop_what_is_under_way_is_answered(
             answers: list[httpx.Response] = []
 
             async def replay() -> None:
-                answers.append(await ada.post(f"/commands/{row_id}/replay", timeout=30))
+                answers.append(await ada.post(f"/commands/{row_id}/replay", timeout=patient()))
 
             async with own.database.connect() as connection, connection.transaction():
                 await connection.execute(
@@ -315,7 +316,7 @@ def _refused(settings: Config, tmp_path: Path, dsn: str) -> str:
     folder.mkdir(exist_ok=True)
     worker = Worker(folder, dsn, settings)
     try:
-        assert worker.process.wait(30) == 78
+        assert worker.process.wait(patient()) == 78
     finally:
         worker.kill()
     return worker.output()

@@ -14,6 +14,7 @@ from inboxd.cli import main
 from tests.support import StartWorker, Worker, eventually
 from tests.support.databases import Database
 from tests.support.ports import held_port
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -135,7 +136,7 @@ async def test_a_request_that_drips_is_ended(
                     await anyio.sleep(0.3)
 
             group.start_soon(drip)
-            with anyio.fail_after(13):
+            with bounded():
                 assert (await stream.receive()).startswith(b"HTTP/1.1 408 ")
             group.cancel_scope.cancel()
         assert (await _answer(client, _ADA)).status_code == 404

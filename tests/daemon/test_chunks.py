@@ -163,6 +163,7 @@ async def test_each_missed_day_has_its_own_chunk_once(
     assert len(await chunks(inbox, "daily", key, 3)) == 3
 
 
+@pytest.mark.usefixtures("within_an_hour")
 async def test_today_waits_for_its_midnight(inbox: Inbox) -> None:
     yesterday = datetime.now(BERLIN).replace(hour=0, minute=0) - timedelta(hours=1)
     ids = await written_at(inbox, "daily", "today", [yesterday])
@@ -175,6 +176,7 @@ async def test_today_waits_for_its_midnight(inbox: Inbox) -> None:
     assert waiting["head"]
 
 
+@pytest.mark.usefixtures("within_an_hour")
 async def test_the_first_of_age_and_cron_counts(inbox: Inbox) -> None:
     written = "select created_at from inboxd.events where id = $1"
     (old,) = await emit(inbox, "hourly", "age", [{}])
@@ -218,6 +220,7 @@ async def test_what_is_replayed_comes_before_what_waits(inbox: Inbox) -> None:
     assert found[1]["ids"] == [ids[1], *waiting], "it makes their chunk full, and is its first"
 
 
+@pytest.mark.usefixtures("within_an_hour")
 async def test_a_replayed_event_fills_no_chunk_of_another_period(inbox: Inbox) -> None:
     today = datetime.now(BERLIN).replace(hour=0, minute=0, second=0, microsecond=0)
     long_ago = [today - timedelta(days=3)]
@@ -231,6 +234,7 @@ async def test_a_replayed_event_fills_no_chunk_of_another_period(inbox: Inbox) -
     assert [row["id"] for row in await lined_up(inbox, "dozens", "full", 11)] == waiting
 
 
+@pytest.mark.usefixtures("within_an_hour")
 async def test_a_replayed_event_is_of_its_own_period(inbox: Inbox) -> None:
     today = datetime.now(BERLIN).replace(hour=0, minute=0, second=0, microsecond=0)
     yesterday = today - timedelta(hours=10)

@@ -248,7 +248,7 @@ async def test_an_event_that_kills_its_worker_is_found_and_blocks_its_line(
     poison = (await turns(lines, ["k"], kills=True))[0]
     behind = await turns(lines, ["k", "other"])
     config: Config = {
-        "worker": {"lease": "1s", "heartbeat_interval": "200ms", "crash_limit": 1},
+        "worker": {"lease": "5s", "heartbeat_interval": "500ms", "crash_limit": 1},
         "database": {"idle_in_transaction_timeout": "2s"},
         "events": {"timeout": "1s"},
     }

@@ -21,7 +21,7 @@ from inboxd.telemetry.metrics import Metrics
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.rows import SQL, daemon_pool, daemon_session
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("within_an_hour")]
 
 # The connection is gone before the commit.
 DRIVER_ERRORS = (asyncpg.InterfaceError, asyncpg.PostgresError, OSError)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support import Database, eventually
 from tests.support.environments import ROOT, Environment, build, make
+from tests.support.waiting import patient
 
 README = (ROOT / "README.md").read_text()
 MOST = 10
@@ -59,7 +60,7 @@ def running(
     try:
         yield process, log
         process.terminate()
-        assert process.wait(60) == 0, log.read_text()
+        assert process.wait(patient(60)) == 0, log.read_text()
     finally:
         process.kill()
         process.wait()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import patient
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -25,7 +27,7 @@ def test_every_bet_comes_out_right_and_nothing_is_left(
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=patient(280),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Every result counted once, every bet came out right." in done.stdout

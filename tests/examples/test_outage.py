@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from accounts.contract import UnavailableError, ask
+from tests.support.waiting import patient
 
 ROOT = Path(__file__).parents[2]
 DEMO = [sys.executable, str(ROOT / "examples/accounts/outage.py")]
@@ -36,7 +37,7 @@ def test_every_user_has_one_account_and_one_charge_and_nothing_is_left(
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=patient(280),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every user has one account and one charge." in done.stdout

@@ -240,9 +240,9 @@ def test_the_mail_server_takes_a_message_once_and_puts_the_same_ones_off_in_ever
     assert first.repeated == 200 - first.put_off
 
 
-@pytest.mark.timeout(100)
+@pytest.mark.timeout(300)
 def test_the_demo_ends_by_itself_with_a_table_and_leaves_nothing(tmp_path: Path) -> None:
-    done = _run_demo(tmp_path, "--quick", "--timeout", "60")
+    done = _run_demo(tmp_path, "--quick", "--timeout", "240")
 
     assert done.returncode == 0, done.stdout + done.stderr
     table = dict(_cells(line) for line in done.stdout.splitlines() if line.startswith("│"))
@@ -265,11 +265,11 @@ def test_the_demo_ends_by_itself_with_a_table_and_leaves_nothing(tmp_path: Path)
 
 
 @pytest.mark.long
-@pytest.mark.timeout(100)
+@pytest.mark.timeout(300)
 def test_on_a_terminal_the_screens_stay_until_a_key_is_pressed(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [*DEMO, "--quick", "--timeout", "60"],
+        [*DEMO, "--quick", "--timeout", "240"],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

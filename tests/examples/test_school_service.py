@@ -13,6 +13,7 @@ from inboxd.store.plugin_migrations import migrate
 from school.stage.service import running
 from tests.support import Database
 from tests.support.rows import settings_of
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +32,7 @@ class Service:
         return await anyio.to_thread.run_sync(self._post, text)
 
     def _post(self, body: str) -> tuple[int, dict[str, object]]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=patient())
         try:
             connection.request("POST", "/activities", body)
             answer = connection.getresponse()

@@ -151,6 +151,7 @@ async def test_two_workers_never_share_a_chunk(
             assert own == sorted(own)
 
 
+@pytest.mark.usefixtures("within_an_hour")
 async def test_a_chunk_of_a_day_waits_for_who_commits_late(
     chunked: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:

@@ -61,7 +61,11 @@ async def test_an_event_that_spoils_its_page_is_found_under_a_backlog(
         bad = mixed.pop(6)
         await emit(producer, 20_000, "test.noop")
     worker = await start_worker(
-        {"events": {"page_rows": 100}, "types": {"test.noop": {"retry": {"attempts": 1}}}}
+        {
+            # No page ends early because the machine is slow.
+            "events": {"page_rows": 100, "page_time": "50s"},
+            "types": {"test.noop": {"retry": {"attempts": 1}}},
+        }
     )
     await inbox.dead("event", bad)
     await inbox.succeeded("event", *mixed)

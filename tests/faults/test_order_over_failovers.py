@@ -41,7 +41,7 @@ async def test_a_failover_to_an_older_copy_rewinds_ids_and_order_holds(
     assert sum(map(len, (await trail(lines)).values())) == 10, "it is the older copy"
     again = await turns(lines, ["k", "other"] * 3)
     assert again[-1] < lost[-1], "ids were rewound"
-    await settled(lines, 16, within=20)
+    await settled(lines, 16)
     with safety():
         assert await in_order(lines) == {
             "k": kept[::2] + again[::2],

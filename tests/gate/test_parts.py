@@ -23,6 +23,7 @@ from gate.settings import Program, Stage, read_settings
 from tests.gate.conftest import ROOT
 from tests.support import waiting
 from tests.support.verdicts import Late, Violation, kind_of, one_line, safety
+from tests.support.waiting import patient
 
 _STOPPED = """
 import sys, time
@@ -51,7 +52,7 @@ def test_the_metronome_tells_how_long_it_was_stopped() -> None:
     process.send_signal(signal.SIGSTOP)
     time.sleep(1.5)  # the pause itself
     process.send_signal(signal.SIGCONT)
-    output, _ = process.communicate("go on\n", timeout=30)
+    output, _ = process.communicate("go on\n", timeout=patient())
     total, longest, *elsewhere = map(float, output.split())
     assert 1.0 < longest <= total
     assert elsewhere == [0.0, 0.0]

@@ -10,6 +10,7 @@ import pytest
 from tests.gate.conftest import FIRST_TIME_ONLY, Project
 from tests.support import eventually
 from tests.support.supervising import runs
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -88,7 +89,7 @@ def test_a_term_ends_the_gate_before_its_clone_is_removed(project: Project, tmp_
     anyio.run(eventually, has_begun)
     pid, _, clone = began.read_text().partition(" ")
     ready.terminate()
-    output, _ = ready.communicate(timeout=60)
+    output, _ = ready.communicate(timeout=patient(60))
     assert "RED: the gate was interrupted" in output
     assert ready.returncode == 130
     assert not runs(int(pid))

@@ -15,6 +15,7 @@ from gate.folder import KEPT_RUNS
 from tests.gate.conftest import ROOT, Project
 from tests.support import eventually
 from tests.support.supervising import runs
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -181,7 +182,7 @@ def test_a_gate_that_is_told_to_end_reports_and_leaves_no_process(
     project: Project, gate: subprocess.Popen[str], number: signal.Signals
 ) -> None:
     gate.send_signal(number)
-    output, _ = gate.communicate(timeout=60)
+    output, _ = gate.communicate(timeout=patient(60))
     assert gate.returncode == 130
     assert output.splitlines()[-1].endswith(" failed")
     assert "RED: the gate was interrupted" in output

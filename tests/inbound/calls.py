@@ -19,6 +19,7 @@ from inboxd.settings import Inbound
 from inboxd.signatures import SignedRequest, Verifier
 from inboxd.store.receipts import Stored
 from inboxd.telemetry.metrics import Metrics
+from tests.support.waiting import bounded
 
 SECRET = "a secret that no log line may have"
 RESULT = (
@@ -187,7 +188,7 @@ async def take(app: Receiver, asked: dict[str, Any], body: bytes) -> Answered:
         ended.set()
 
     app.take(asked, body, answer)
-    with anyio.fail_after(10):
+    with bounded():
         await ended.wait()
     return answered
 

@@ -12,9 +12,7 @@ from anyio.abc import ByteStream, SocketStream
 
 from inboxd.inbound.listener import InboundListener, listen
 from inboxd.settings import InboundHttp
-
-# No deadline under test may pass before a client is through.
-_CLIENT_SECONDS = 10
+from tests.support.waiting import bounded
 
 
 @dataclass
@@ -117,7 +115,7 @@ async def listening(
 async def rest(client: ByteStream) -> bytes:
     """All that comes until the end of the connection. Raises if it is reset."""
     received = b""
-    with anyio.fail_after(_CLIENT_SECONDS):
+    with bounded():
         while True:
             try:
                 received += await client.receive()
@@ -128,7 +126,7 @@ async def rest(client: ByteStream) -> bytes:
 async def one_answer(client: ByteStream) -> bytes:
     """One answer with a Content-Length."""
     received = b""
-    with anyio.fail_after(_CLIENT_SECONDS):
+    with bounded():
         while True:
             received += await client.receive()
             head, found, body = received.partition(b"\r\n\r\n")

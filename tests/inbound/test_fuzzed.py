@@ -5,7 +5,6 @@ import time
 from itertools import pairwise
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import settings as profile
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from inboxd.inbound.compiling import compile_sources
 from tests.inbound.calls import KEYS, call, receiving, settings
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -111,6 +111,6 @@ async def test_a_changed_body_or_signature_is_refused(body: bytes, data: st.Data
     at = data.draw(st.integers(0, len(body) - 1))
     changed = body[:at] + bytes([body[at] ^ data.draw(st.integers(1, 255))]) + body[at + 1 :]
     async with receiving({"provider": source}) as received:
-        with anyio.fail_after(10):
+        with bounded():
             answered = await call(received.app, "/in/provider", changed, headers=signed)
     assert answered.status == 401

@@ -7,8 +7,13 @@ from typing import Any
 from tests.support import Config, Database, eventually
 from tests.support.locks import lock_awaited
 
-# Deaths are noticed within seconds.
-_HASTY = {"lease": "3s", "heartbeat_interval": "500ms"}
+# Nobody may die while a machine stands still for some seconds.
+_WORKER = {
+    "lease": "60s",
+    "heartbeat_interval": "500ms",
+    "plugins": ["testplugin"],
+    "poll_interval": "1s",
+}
 
 
 def consuming(
@@ -23,10 +28,15 @@ def consuming(
     given = {"broker": "main", "type": "test.noop"}
     sources = {"results": source, **(others or {})}
     return {
-        "worker": {**_HASTY, "plugins": ["testplugin"], "poll_interval": "1s"},
+        "worker": _WORKER,
         "brokers": {"main": broker},
         "inbound": {"messages": {each: {**given, **sources[each]} for each in sources}},
     }
+
+
+def mortal(config: Config) -> Config:
+    """The same, and a death is noticed within seconds: for tests that kill or stop workers."""
+    return {**config, "worker": {**config["worker"], "lease": "3s"}}
 
 
 async def numbers(database: Database) -> list[int]:

@@ -16,6 +16,7 @@ from tests.messages.consuming import (
     consuming,
     forget,
     is_told,
+    mortal,
     numbers,
     slow_commit,
     stored,
@@ -66,7 +67,7 @@ async def _publish(js: JetStreamContext, start: int, end: int, subject: str = "r
 async def test_a_worker_is_killed_between_commit_and_acknowledgement(
     database: Database, start_worker: StartWorker, js: JetStreamContext, config: Config
 ) -> None:
-    worker = await start_worker(config)
+    worker = await start_worker(mortal(config))
     await _publish(js, 1, 1)
     await stored(database, 1)
     async with slow_commit(database):
@@ -74,7 +75,7 @@ async def test_a_worker_is_killed_between_commit_and_acknowledgement(
         await being_stored(database)
         worker.kill()
     await stored(database, 2)  # the server has what it was told, and commits it
-    await start_worker(config)
+    await start_worker(mortal(config))
     await _publish(js, 11, 12)
     with safety():
         assert await stored(database, 12) == [*range(1, 13)]
@@ -88,6 +89,7 @@ async def test_a_worker_is_killed_between_commit_and_acknowledgement(
 async def test_workers_are_killed_under_load(
     database: Database, start_worker: StartWorker, js: JetStreamContext, config: Config
 ) -> None:
+    config = mortal(config)
     workers = {each.process.pid: each for each in [await start_worker(config) for _ in range(2)]}
     await is_told(database, "reading", "standby")
     for first in (1, 501, 1001):
@@ -113,12 +115,12 @@ async def test_a_worker_that_was_stopped_past_its_lease_stores_nothing(
     database: Database, start_worker: StartWorker, js: JetStreamContext, config: Config
 ) -> None:
     """Messages that it has received, or finds in its socket, are another worker's by then."""
-    first = await start_worker(config)
+    first = await start_worker(mortal(config))
     await _publish(js, 1, 1)
     await stored(database, 1)
     first.pause()
     await _publish(js, 2, 50)
-    await start_worker(config)
+    await start_worker(mortal(config))
     await stored(database, 50)
     first.resume()
     await first.logged("declared dead")

@@ -15,6 +15,7 @@ from tests.messages.consuming import (
     body,
     consuming,
     is_told,
+    mortal,
     settled,
     slow_commit,
     stored,
@@ -87,7 +88,7 @@ def _reading(rabbitmq: RabbitMQServer, queue: Queue, **source: Any) -> Config:
 async def test_a_worker_is_killed_between_commit_and_acknowledgement(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, queue: Queue
 ) -> None:
-    config = _reading(rabbitmq, queue)
+    config = mortal(_reading(rabbitmq, queue))
     worker = await start_worker(config)
     await queue.publish(1, 1)
     await stored(database, 1)

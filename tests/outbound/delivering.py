@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from tests.support import Config, Database, Worker, eventually
+from tests.support.waiting import WITHIN
 
 OTHER = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 # Farther away than anything is waited for, so that no poll helps.
@@ -12,7 +13,7 @@ NO_POLL: Config = {
     # ::1 is loopback too, and refused here.
     "outbound": {
         "http": {"keep_answer": 200},
-        "webhooks": {"enabled": True, "timeout": "5s", "allow": ["127.0.0.0/8"]},
+        "webhooks": {"enabled": True, "timeout": "10m", "allow": ["127.0.0.0/8"]},
     },
 }
 # Attempts that follow each other at once.
@@ -36,7 +37,7 @@ async def rows(database: Database, sql: str, *arguments: Any) -> list[tuple[Any,
     return [tuple(row) for row in await database.fetch(sql, *arguments)]
 
 
-async def delivered(database: Database, endpoint: str, count: int, within: float = 30) -> None:
+async def delivered(database: Database, endpoint: str, count: int, within: float = WITHIN) -> None:
     """Wait until so many deliveries of an endpoint have succeeded."""
 
     async def are() -> bool:

@@ -26,6 +26,7 @@ from inboxd.store.handler_connection import LazyConnection
 from tests.producers.conftest import Producer, settled
 from tests.support import Database
 from tests.support.locks import lock_awaited
+from tests.support.waiting import patient
 
 inbox = Inbox()
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
@@ -300,7 +301,7 @@ def test_imports_the_standard_library_only() -> None:
     root = str(__import__("inboxd").__path__[0]).removesuffix("/inboxd")
     # -I -S: no site-packages at all, so a third-party import would fail as well.
     run = [sys.executable, "-I", "-S", "-c", program, root]
-    answer = subprocess.run(run, capture_output=True, text=True, check=True, timeout=60)
+    answer = subprocess.run(run, capture_output=True, text=True, check=True, timeout=patient(60))
     assert answer.stdout.strip() == "['inboxd']"
 
 

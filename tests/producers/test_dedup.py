@@ -12,6 +12,7 @@ from sqlalchemy import BigInteger, Column, MetaData, Table, Text, create_engine,
 
 from inboxd.client import Inbox, NewEvent
 from tests.support import Database, eventually
+from tests.support.waiting import bounded
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
@@ -36,7 +37,7 @@ async def test_of_fifty_concurrent_duplicates_one_is_written(database: Database,
             await ready.wait()
             await statement.fetch("order-7", '{"n": 1}')
 
-    with anyio.fail_after(30):
+    with bounded():
         async with anyio.create_task_group() as group:
             for _ in range(50):
                 group.start_soon(send)
@@ -409,7 +410,7 @@ async def test_same_keys_in_opposite_orders_do_not_deadlock(database: Database, 
 
     for turn in range(5):
         keys = [f"{turn}-{n}" for n in range(300)]
-        with anyio.fail_after(30):
+        with bounded():
             async with anyio.create_task_group() as group:
                 group.start_soon(emit, keys, "a")
                 group.start_soon(emit, keys[::-1], "b")

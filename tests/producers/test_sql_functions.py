@@ -10,6 +10,7 @@ import pytest
 from inboxd.embedded import Server
 from tests.support import Database, eventually
 from tests.support.locks import lock_awaited
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -95,7 +96,7 @@ async def test_same_keys_in_opposite_orders_do_not_deadlock(database: Database) 
         await database.fetch("SELECT * FROM inboxd.emit_events($1)", given)
 
     for _ in range(5):
-        with anyio.fail_after(30):
+        with bounded():
             async with anyio.create_task_group() as group:
                 group.start_soon(emit, keys)
                 group.start_soon(emit, keys[::-1])

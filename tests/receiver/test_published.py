@@ -30,6 +30,7 @@ from tests.support import Database, create, drop
 from tests.support.ports import held_port
 from tests.support.receiver import TOPIC, Receiver, port_of
 from tests.support.sender import standard_webhooks
+from tests.support.waiting import patient
 
 CHECKS = [
     not_a_server_error,
@@ -90,7 +91,7 @@ def test_answers_are_those_of_the_document(
                 body: Any = prepared.body or b""
                 raw: bytes = body.encode() if isinstance(body, str) else body
                 prepared.headers.update(_SIGN(raw, f"msg_{hash(raw)}"))
-            response = session.send(prepared, timeout=10)
+            response = session.send(prepared, timeout=patient())
             seen.add(response.status_code)
             case.validate_response(response, checks=CHECKS)
 

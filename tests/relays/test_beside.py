@@ -39,7 +39,7 @@ async def test_a_page_that_is_suspended_is_published_when_work_goes_on(
     database: Database, start_worker: StartWorker, broker: LineBroker
 ) -> None:
     broker.judge = lambda _: "silent"
-    own: Config = {"worker": {"lease": "2s", "heartbeat_interval": "200ms"}}
+    own: Config = {"worker": {"lease": "6s", "heartbeat_interval": "500ms"}}
     worker = await start_worker(relaying(broker, {"timeout": "60s"}, own))
     await emit(database, ["k"] * 5)
     await broker.until(lambda: len(broker.taken) == 1)

@@ -10,6 +10,7 @@ import pytest
 
 from inboxd.daemon.sockets import BACKLOG, INBOUND
 from inboxd.settings import Admin, load
+from tests.support.waiting import patient
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SERVICES = ("inboxd.service", "inboxd@.service", "inboxd-receive.service")
@@ -38,7 +39,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
         [analyze, "verify", *(str(tmp_path / unit) for unit in units)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patient(60),
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

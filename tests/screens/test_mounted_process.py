@@ -15,6 +15,7 @@ from tests.screens.crawling import crawled
 from tests.support import Database
 from tests.support.guarded import guarded
 from tests.support.ports import held_port
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +83,7 @@ def _served(application: str, folder: Path, database: Database) -> Iterator[http
                 base_url=f"http://127.0.0.1:{port}",
                 headers={"accept": "text/html"},
                 trust_env=False,
-                timeout=30,
+                timeout=patient(),
             )
 
 

@@ -22,6 +22,7 @@ from tests.support import Config, Worker, eventually
 from tests.support.databases import Database
 from tests.support.ports import held_port
 from tests.support.rows import emit, send
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
@@ -221,7 +222,7 @@ def _ran(*arguments: str, given: str = "", **environ: str) -> subprocess.Complet
         text=True,
         check=False,
         env={"PATH": "", **environ},
-        timeout=60,
+        timeout=patient(60),
     )
 
 

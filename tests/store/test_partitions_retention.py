@@ -18,6 +18,7 @@ from tests.store.retained import MONTH, files_in, let_all_go, let_go, retire, to
 from tests.support import Database
 from tests.support.history import day, make_day, parts, settle, store_body
 from tests.support.rows import SQL, daemon_session
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -234,7 +235,7 @@ async def test_a_reader_delays_only_its_own_table_and_nobody_else(
     async with reading(database, "events_history") as reader:
         async with meanwhile(partial(let_go, way)) as ended:
             while not ended.is_set():
-                with anyio.fail_after(5):  # nobody waits for the reader to end
+                with bounded():  # nobody waits for the reader to end
                     await settle(database, 0, 1)
                     await database.fetch("select count(*) from inboxd.events_history")
         assert f"commands_history{day(100)}" not in await parts(database)

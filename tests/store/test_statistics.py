@@ -326,6 +326,7 @@ async def test_what_is_not_told_apart_is_added_up(session: Connection) -> None:
         await roll_up(session)
 
 
+@pytest.mark.usefixtures("within_an_hour")
 async def test_a_span_has_its_beginning_and_not_its_end(session: Connection) -> None:
     for hours in range(1, 5):
         await write(session, counted(3600.0 * hours))

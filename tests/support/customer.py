@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.waiting import eventually
+from tests.support.waiting import WITHIN, eventually
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Customer:
         """What came there."""
         return [each for each in self.got if each.path == path]
 
-    async def has(self, count: int, path: str = "/", within: float = 30) -> list[Got]:
+    async def has(self, count: int, path: str = "/", within: float = WITHIN) -> list[Got]:
         """Wait until so many have come there; all that have."""
 
         async def have() -> bool:

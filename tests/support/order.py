@@ -13,7 +13,7 @@ import asyncpg
 
 from tests.support.databases import Database
 from tests.support.verdicts import Late, Violation, safety
-from tests.support.waiting import eventually
+from tests.support.waiting import WITHIN, eventually
 
 TRAIL = """
 create table trail (
@@ -54,7 +54,7 @@ async def turns(
     return [row[0] for row in rows]
 
 
-async def settled(database: Database, count: int, within: float = 30) -> None:
+async def settled(database: Database, count: int, within: float = WITHIN) -> None:
     """Wait until so many events have succeeded."""
 
     async def have() -> bool:

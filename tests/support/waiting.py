@@ -7,6 +7,7 @@ Known limit: it sees what holds at a poll, not what held between two of them.
 """
 
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -34,6 +35,16 @@ def bounded(within: float = WITHIN) -> Iterator[None]:
         yield
     if scope.cancelled_caught:
         raise Late(f"Not ended within {patient(within):g} seconds.")
+
+
+async def far_from_the_hour(seconds: float = WITHIN) -> None:
+    """If the hour turns within so many seconds, scaled, wait until it has; with it the day may.
+
+    For tests that compute an hour or a day as the database does, which would have the next one.
+    """
+    left = 3600 - time.time() % 3600
+    if left < patient(seconds):
+        await anyio.sleep(left + 1)
 
 
 async def eventually(condition: Callable[[], Awaitable[T]], within: float = WITHIN) -> T:

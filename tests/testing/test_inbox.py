@@ -29,6 +29,7 @@ from inboxd import (
 from inboxd.client import NewCommand, NewEvent
 from inboxd.errors import DrainTimeout, HandlersFailed, UsageError
 from inboxd.testing import TestInbox
+from tests.support.waiting import patient
 
 handlers = Handlers("shop")
 
@@ -106,7 +107,7 @@ async def act(command: Act, ctx: CommandContext) -> None:
         case "hang":
             await anyio.sleep_forever()
         case "block":
-            released.wait(30)
+            released.wait(patient())
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from hashlib import sha256
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from anyio import fail_after
 
 from inboxd.brokers import cloud_events
 from inboxd.brokers.contract import LeftOutBody, StreamPosition
@@ -16,6 +15,7 @@ from tests.support.kafka import MockKafka
 from tests.support.kafka_published import outgoing, published, publisher_to
 from tests.support.kafka_stored import WITHIN, Inbox, consumer_of, receive_for_ever, store_all
 from tests.support.verdicts import safety
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -299,7 +299,7 @@ async def test_what_vanishes_while_it_is_read_is_lost(kafka: MockKafka) -> None:
         kafka.delete(topic)
         kafka.create(topic, 1)
         with (
-            fail_after(WITHIN),
+            bounded(),
             safety(),
             pytest.raises(StreamLost, match="position 2 is stored, and the broker has nothing"),
         ):
@@ -318,7 +318,7 @@ async def test_an_offset_that_a_new_leader_does_not_have_yet_passes(kafka: MockK
 
 async def test_an_unknown_topic_is_one_clear_line_at_once(kafka: MockKafka) -> None:
     there, missing = kafka.topic(), "never-created"
-    with fail_after(2), pytest.raises(BrokerUnavailable) as told:
+    with bounded(), pytest.raises(BrokerUnavailable) as told:
         async with consumer_of(kafka, Inbox(), there, missing):
             pass
     assert str(told.value).endswith(

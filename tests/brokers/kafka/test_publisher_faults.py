@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from aiokafka.protocol.metadata import MetadataRequest
-from anyio import create_task_group, fail_after, move_on_after
+from anyio import create_task_group, move_on_after
 
 from inboxd.brokers.kafka import open_publisher
 from inboxd.brokers.kafka.cluster import KafkaCluster
@@ -23,6 +23,7 @@ from tests.support.kafka_published import (
     publisher_to,
 )
 from tests.support.verdicts import safety
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -42,9 +43,9 @@ async def test_a_cut_between_publish_and_confirm_repeats_the_same_batch(kafka: M
 
     async with publisher_to(kafka) as publisher, create_task_group() as group:
         assert not await published(publisher, [outgoing(topic, "0")])
-        kafka.delay(1, mock.PRODUCE, 60_000)
+        kafka.delay(1, mock.PRODUCE, 3_600_000)
         group.start_soon(cut_when_written)
-        with fail_after(10):
+        with bounded():
             assert not await published(publisher, [outgoing(topic, body) for body in "123"])
     records = await kafka.records(topic)
     with safety():
@@ -92,15 +93,14 @@ async def test_what_a_broker_that_hangs_did_not_get_is_never_sent(
 ) -> None:
     topic = kafka.topic(1)
     large = outgoing(topic, b"x" * size)
-    publisher = await open_publisher("main", kafka.broker())
+    publisher = await open_publisher("main", kafka.broker(connect_timeout="1h"))
     assert not await published(publisher, [outgoing(topic, "before")])
     with kafka.hanging():
         with move_on_after(0.3) as scope:
             await publisher.publish([large, outgoing(topic, "behind")], lambda *_: None)
         assert scope.cancelled_caught
-        began = monotonic()
-        await publisher.close()
-        assert monotonic() - began < 1
+        with bounded():
+            await publisher.close()
     async with publisher_to(kafka) as another:
         assert not await published(another, [outgoing(topic, "after")])
     with safety():
@@ -120,7 +120,7 @@ async def test_close_is_idempotent_and_comes_after_errors(kafka: MockKafka) -> N
 
 async def test_a_broker_that_is_away_is_one_clear_line(kafka: MockKafka) -> None:
     kafka.down()
-    with fail_after(5), pytest.raises(BrokerUnavailable) as told:
+    with bounded(), pytest.raises(BrokerUnavailable) as told:
         await open_publisher("main", kafka.broker())
     servers = ", ".join(kafka.servers)
     assert str(told.value) == (
@@ -132,7 +132,7 @@ async def test_a_broker_that_is_away_is_one_clear_line(kafka: MockKafka) -> None
 async def test_a_broker_that_hangs_is_one_clear_line(kafka: MockKafka) -> None:
     with (
         kafka.hanging(),
-        fail_after(5),
+        bounded(),
         pytest.raises(BrokerUnavailable, match=r"no answer within 0\.2 s: start it, or correct"),
     ):
         await open_publisher("main", kafka.broker(connect_timeout="200ms"))
@@ -153,8 +153,8 @@ async def test_a_topic_that_no_broker_knows_at_first_is_asked_for_in_turn(
         return found
 
     monkeypatch.setattr(KafkaCluster, "look_up", looked_up)
-    async with publisher_to(kafka, connect_timeout="60s") as publisher:
-        with fail_after(30):
+    async with publisher_to(kafka, connect_timeout="1h") as publisher:
+        with bounded():
             assert not await published(publisher, [outgoing(topic, "1")])
     assert set(asked[1:4]) == set(kafka.brokers)
     with safety():
@@ -178,12 +178,12 @@ async def test_a_broker_that_starts_and_knows_no_topic_is_not_believed(
                 answer.topics = [(mock.UNKNOWN_TOPIC, topic, [])]
         return answer
 
-    async with publisher_to(kafka, connect_timeout="60s") as publisher:
+    async with publisher_to(kafka, connect_timeout="1h") as publisher:
         if known:
             assert not await published(publisher, [outgoing(topic, "0")])
             kafka.answer_partition(topic, 0, mock.PRODUCE, mock.UNKNOWN_TOPIC)
         monkeypatch.setattr(KafkaCluster, "send", sent)
-        with fail_after(30):
+        with bounded():
             assert not await published(publisher, [outgoing(topic, "1")])
     assert starting
     with safety():
@@ -233,7 +233,7 @@ async def test_brokers_that_go_and_come_lose_nothing_and_keep_the_order(
     async def broker_is_missed(since: int) -> bool:
         return relay.lost > since
 
-    with fail_after(60):
+    with bounded(60):
         async with create_task_group() as group:
             group.start_soon(relay.run)
             for broker in (1, 2, 3, -1, 2):

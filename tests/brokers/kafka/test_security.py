@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import fail_after
 
 from inboxd.brokers.kafka import open_publisher
 from inboxd.errors import BrokerUnavailable
@@ -14,6 +13,7 @@ from tests.support.kafka import MockKafka, mock_kafka
 from tests.support.kafka_door import Door, door
 from tests.support.kafka_published import outgoing, published, publisher_to
 from tests.support.kafka_stored import Inbox, consumer_of, store_all
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 LOGIN = {"user": "inboxd", "password": "hunter2", "mechanism": "plain"}
@@ -39,7 +39,7 @@ async def go_through(kafka: MockKafka, opened: Door, **settings: Any) -> None:
 async def why_not(kafka: MockKafka, opened: Door, **settings: Any) -> str:
     """What is told of a connection that fails."""
     settings |= {"servers": [opened.address], "connect_timeout": "500ms"}
-    with fail_after(3), pytest.raises(BrokerUnavailable) as told:
+    with bounded(), pytest.raises(BrokerUnavailable) as told:
         await open_publisher("main", kafka.broker(**settings))
     return str(told.value).removeprefix(f"broker 'main' (kafka at {opened.address}): ")
 

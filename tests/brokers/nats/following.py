@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-import anyio
 import pytest
 
 from inboxd.brokers.contract import Consumer, IncomingMessage, StreamPosition
@@ -12,12 +11,13 @@ from inboxd.errors import StreamLost
 from inboxd.settings import Broker, MessageSource
 from tests.brokers.nats.conftest import Stream
 from tests.support.verdicts import Late, safety
+from tests.support.waiting import bounded, patient
 
 DURABLE = "inboxd-orders"
 """What the source's consumer is called by the server."""
 REMEDY = "Say where to go on: inboxd messages reset orders {} --to oldest|newest|POSITION."
 
-_WITHIN = 10.0
+_WITHIN = patient()
 
 
 class StoredMessages:
@@ -87,7 +87,7 @@ async def store(consumer: Consumer, stored: StoredMessages, count: int) -> None:
 
 async def receive_until_it_fails(consumer: Consumer, stored: StoredMessages | None = None) -> None:
     """Receive, and store if somebody does, until an error ends that."""
-    with anyio.fail_after(_WITHIN):
+    with bounded():
         while True:
             page = await consumer.receive(10, 0.2)
             if stored is not None:

@@ -14,6 +14,7 @@ from tests.brokers.nats.conftest import Stream, broker_at, make_stream
 from tests.brokers.nats.publishing import Told, a_message, publisher_at, some_messages
 from tests.support.nats import NatsServer, nats_client, nats_server
 from tests.support.verdicts import safety
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -153,7 +154,7 @@ async def test_many_subjects_are_asked_about_side_by_side(
     monkeypatch.setattr(module, "stream_that_takes", taker)
     told = Told()
     async with publisher_at(broker) as publisher:
-        with anyio.fail_after(30):
+        with bounded():
             await publisher.publish([a_message(f"nobody.{n}") for n in range(50)], told)
     assert most == 20
     assert all(told.refused(place).unroutable for place in range(50))
@@ -172,7 +173,7 @@ async def test_what_is_known_is_refused_and_what_is_not_known_in_time_spends_no_
     broker = broker_at(server.address, connect_timeout="1s")
     async with publisher_at(broker) as publisher:
         with (
-            anyio.fail_after(30),
+            bounded(),
             pytest.raises(BrokerUnavailable, match=r"not say within 1 s which .* 'slow\.a'"),
         ):
             await publisher.publish(page, told)
@@ -210,7 +211,7 @@ async def test_a_user_who_may_not_ask_for_streams_gets_the_refusal_at_once() -> 
     with nats_server(users) as server:
         broker = broker_at(server.address, user="relay", password="pw", connect_timeout="1h")
         async with publisher_at(broker) as publisher:
-            with anyio.fail_after(30):
+            with bounded():
                 await publisher.publish([a_message("mine.a")], told)
                 await publisher.publish([a_message("mine.a", 2)], again)
     assert "no stream takes the subject" in str(told.refused(0))

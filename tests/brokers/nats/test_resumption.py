@@ -29,6 +29,7 @@ from tests.support import eventually
 from tests.support.nats import NatsServer, jetstream, nats_server
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 from tests.support.verdicts import safety
+from tests.support.waiting import bounded, patient
 
 pytestmark = pytest.mark.anyio
 
@@ -280,8 +281,9 @@ async def test_acknowledgements_that_are_lost_bring_nothing_twice(
 
 
 async def test_a_request_ends_when_the_connection_is_lost(proxy: TcpProxy, stream: Stream) -> None:
-    async with consumer_at(broker_at(proxy.address), follows(stream), StoredMessages()) as consumer:
-        with proxy.hold("to_client"), anyio.fail_after(3):
+    broker = broker_at(proxy.address, connect_timeout="1h")
+    async with consumer_at(broker, follows(stream), StoredMessages()) as consumer:
+        with proxy.hold("to_client"), bounded():
             async with anyio.create_task_group() as all_:
                 all_.start_soon(consumer.lag)
                 await anyio.lowlevel.checkpoint()
@@ -295,9 +297,9 @@ async def test_a_delivery_that_went_to_somebody_else_is_read_again(
     stored = StoredMessages()
     async with consumer_at(broker, follows(stream), stored) as consumer:
         thief = await stream.js.pull_subscribe_bind(DURABLE, stream.name)
-        with anyio.fail_after(10):
+        with bounded():
             async with anyio.create_task_group() as all_:
-                all_.start_soon(thief.fetch, 1, 10)
+                all_.start_soon(thief.fetch, 1, patient())
                 await eventually(lambda: _waiting(stream, 2))
                 await stream.fill(4)  # they take turns
         with pytest.raises(BrokerUnavailable, match=r"is missing: all is read again"):

@@ -25,10 +25,11 @@ from tests.brokers.rabbitmq.published import (
     some_messages,
 )
 from tests.support.verdicts import Late, safety
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
-_WITHIN = 30.0
+_WITHIN = patient()
 
 
 async def _fill(broker: Broker, queue: AbstractQueue, count: int) -> None:

@@ -23,10 +23,11 @@ from tests.brokers.rabbitmq.published import (
 from tests.support.rabbitmq import RabbitMQServer, plain_channel
 from tests.support.tcp_proxy import tcp_proxy
 from tests.support.verdicts import safety
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
-_WITHIN = 30.0
+_WITHIN = patient()
 
 
 async def test_a_queue_that_is_not_there(broker: Broker) -> None:

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-import anyio
 import pytest
 
 from inboxd.errors import NotDurable, SpoolFull
@@ -26,6 +25,7 @@ from inboxd.store.receipts import Stored
 from tests.inbound.spool.test_log import FOLDER, appender, contents, no, written, yes
 from tests.inbound.spool.test_spooling import Process, Tables, receipt
 from tests.support.volatile import VolatileFiles
+from tests.support.waiting import bounded
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
@@ -228,7 +228,7 @@ async def test_a_page_that_takes_too_long_is_tried_as_smaller_ones(
         return await tables.write(page)
 
     drain._write = drain._write_last = slow
-    with anyio.fail_after(10):
+    with bounded():
         while len(tables.bodies) < 300:
             await drain._turn()
     assert tables.bodies == [str(number) for number in range(300)]

@@ -248,7 +248,7 @@ async def test_the_drain_ends_while_new_ones_come(process: Process, tables: Tabl
 
     async with anyio.create_task_group() as group:
         group.start_soon(load)
-        with anyio.fail_after(20):
+        with bounded():
             await process.drain().finish()
     assert tables.bodies == [str(number) for number in range(sent)]
 

@@ -15,6 +15,7 @@ from inboxd.admin.http import application
 from inboxd.admin.server import HealthPart, serve
 from inboxd.telemetry.metrics import Metrics
 from tests.support import eventually
+from tests.support.waiting import bounded, patient
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +59,7 @@ async def client(metrics: Metrics, told: Told) -> AsyncIterator[httpx.AsyncClien
     async with anyio.create_task_group() as group:
         port = await started(group, metrics, told)
         async with httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=10
+            base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=patient()
         ) as client:
             yield client
         group.cancel_scope.cancel()
@@ -168,7 +169,7 @@ async def test_signals_stay_the_daemons(client: httpx.AsyncClient) -> None:
 
 
 async def test_cancelled_server_has_closed_everything(metrics: Metrics, told: Told) -> None:
-    with anyio.fail_after(10):
+    with bounded():
         async with anyio.create_task_group() as group:
             port = await started(group, metrics, told)
             stream: Any = await anyio.connect_tcp("127.0.0.1", port)
@@ -184,7 +185,7 @@ async def test_cancelled_server_has_closed_everything(metrics: Metrics, told: To
 
 async def test_what_was_accepted_is_answered_at_the_end(metrics: Metrics, told: Told) -> None:
     """Its request may be on its way: with several processes nobody may notice that one leaves."""
-    with anyio.fail_after(10):
+    with bounded():
         async with anyio.create_task_group() as group:
             port = await started(group, metrics, told)
             early: Any = await anyio.connect_tcp("127.0.0.1", port)

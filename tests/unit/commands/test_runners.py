@@ -12,6 +12,7 @@ import pytest
 from inboxd.commands.prefetch import Prefetch
 from inboxd.commands.run import RunEnd
 from inboxd.commands.runners import Runners
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +72,7 @@ class Page:
         self.all_ended = anyio.Event()
         self.runners.take(rows(first))
         self.runners.next_runner()
-        with anyio.fail_after(5):
+        with bounded():
             await self.all_ended.wait()
 
 

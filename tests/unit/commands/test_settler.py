@@ -13,6 +13,7 @@ from inboxd.commands.settler import Settler
 from inboxd.errors import DedupKeyHeld
 from inboxd.model.outcome import Dead, explain
 from inboxd.store.settlements import Requeue, Settlement
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +50,7 @@ async def test_an_outcome_that_was_refused_counts_once_its_dead_letter_is_writte
     settler.hand_over(Ended(row, Settlement(1, 1, "succeeded", 0.0, None)))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(settler.run)
-        with anyio.fail_after(5):
+        with bounded():
             await settler.flush()
         tasks.cancel_scope.cancel()
     assert seen == [(Settlement, 0), (Requeue, 0), (Requeue, 0)]
@@ -84,7 +85,7 @@ async def test_behind_a_dedup_key_that_is_held_waits_only_who_emits(
         settler.hand_over(Ended(row, ended, emitted=[an_event] if id_ in emitters else []))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(settler.run)
-        with anyio.fail_after(5):
+        with bounded():
             await settler.flush()
         tasks.cancel_scope.cancel()
     assert waited == [{1, 2, 3, 4}, *last]

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from tests.support.waiting import patient
+
 
 def test_it_imports_nothing_that_only_its_children_need() -> None:
     probe = (
@@ -11,6 +13,10 @@ def test_it_imports_nothing_that_only_its_children_need() -> None:
         "print('imported', sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", probe],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=patient(60),
     )
     assert done.stdout == "imported []\n"

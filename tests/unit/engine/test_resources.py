@@ -16,6 +16,7 @@ from inboxd.engine import resources as module
 from inboxd.engine.resources import Resources, opened
 from inboxd.errors import LifespanFailed, PluginError
 from tests.support import eventually
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
@@ -141,7 +142,7 @@ async def test_a_lifespan_that_hangs_is_given_up(handlers: Handlers, hasty: None
 
         @handlers.lifespan(timeout="50ms")
         def blocks() -> Iterator[Client]:
-            go_on.wait(30)
+            go_on.wait(patient())
             yield Client()
     else:
 

@@ -36,6 +36,6 @@ def test_a_password_that_the_cut_goes_through_is_hidden() -> None:
 @pytest.mark.parametrize("word", ["x", "://a:", "://", "password", "@", "=://a"])
 def test_hostile_text_takes_no_longer_than_other_text(word: str) -> None:
     text = f"{word * 200_000} = ://u:p@h"
-    started = time.monotonic()
+    started = time.process_time()
     redact(text)
-    assert time.monotonic() - started < 2, "a square of its length would be minutes"
+    assert time.process_time() - started < 20, "a square of its length would be minutes"

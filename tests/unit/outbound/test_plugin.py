@@ -5,6 +5,8 @@ import subprocess
 import sys
 from typing import Any
 
+from tests.support.waiting import patient
+
 # Hides aiohttp as if it were not installed; then does what a worker does at its start.
 WITHOUT = """
 import json, sys
@@ -46,7 +48,7 @@ def test_only_settings_that_need_it_are_an_error_and_that_names_the_remedy() -> 
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=patient(60),
     )
     *told, nothing = json.loads(done.stdout)
     assert nothing == "None"

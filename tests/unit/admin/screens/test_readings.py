@@ -10,6 +10,7 @@ from inboxd.admin.screens.readings import Readings
 from inboxd.admin.screens.screen import ScreenPage
 from inboxd.admin.screens.snapshot import Seen
 from inboxd.errors import DatabaseError
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +40,7 @@ class _Reader:
 
     async def begins(self, number: int) -> None:
         """Wait until so many have begun."""
-        with anyio.fail_after(10):
+        with bounded():
             while self.begun < number:
                 await anyio.lowlevel.checkpoint()
 

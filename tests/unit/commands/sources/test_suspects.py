@@ -8,7 +8,6 @@ from typing import Any, cast
 from unittest.mock import MagicMock
 from uuid import UUID, uuid4
 
-import anyio
 import pytest
 
 from inboxd.commands.run import CommandRun, _Later
@@ -25,6 +24,7 @@ from inboxd.store import commands, leases
 from inboxd.store.commands import Suspected
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.settlements import Requeue
+from tests.support.waiting import bounded
 
 pytestmark = pytest.mark.anyio
 
@@ -303,7 +303,7 @@ async def test_what_came_through_alone_is_written_before_others_start(
     (row,) = await site.claim()
     call, argument = site.tasks.start_soon.call_args.args
     site.written.clear()
-    with anyio.fail_after(5):
+    with bounded():
         await call(argument)
     assert site.written == [row["id"], -1]
     assert not site.suspects.exclusive
