@@ -14,8 +14,8 @@ Owns what a connection may hold and how it ends. Promises, beside what uvicorn d
 - trailers are not headers: what was not there when the request was authenticated is dropped;
 - an answer that comes before the whole body says `Connection: close`. The writing side is shut, and
   what still comes is read and dropped, up to `_LINGER_BYTES` and `_LINGER_SECONDS`: the client
-  sees the answer and not a reset. With TLS the writing side cannot be shut alone: what comes is
-  dropped as long, then the connection is closed;
+  sees the answer and not a reset. Nothing of the body is kept meanwhile. With TLS the writing side
+  cannot be shut alone: what comes is dropped as long, then the connection is closed;
 - at most 16 requests wait behind the one that runs (pipelining); the connection ends after them;
 - a client that shuts its writing side after the request gets its answer;
 - an upgrade is ignored (Java's client offers h2c with each first request), CONNECT is refused.
@@ -330,6 +330,7 @@ class InboundConnection(HttpToolsProtocol):
             super().on_response_complete()
             return
         self.server_state.total_requests += 1
+        self._forget_body()
         if self._is_closing():
             return
         if self._deaf:
@@ -392,6 +393,11 @@ class InboundConnection(HttpToolsProtocol):
             self._socket.write(problem(refusal.status, self._shared.closing_headers))
         self._linger()
 
+    def _forget_body(self) -> None:
+        """What was read of a body that the application did not want: nobody reads it any more."""
+        if isinstance(self.cycle, RequestResponseCycle):
+            self.cycle.body = bytearray()
+
     def _drop(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
@@ -406,6 +412,7 @@ class InboundConnection(HttpToolsProtocol):
         # The client has said, by its last request or by its end, that nothing more will come.
         said = whole and (self._half_closed or not self._persists)
         self._stage = _LINGER
+        self._forget_body()
         self.deadline = self._shared.now + _LINGER_SECONDS
         if said:
             socket.close()

@@ -208,6 +208,18 @@ async def test_the_rest_of_a_refused_body_is_read_within_a_bound() -> None:
         assert sent < 50_000_000
 
 
+@pytest.mark.parametrize("whole", [True, False])
+async def test_of_a_body_that_nobody_wanted_nothing_is_kept(whole: bool) -> None:
+    """While the client stays: what it had sent when the answer came may be 256 KB."""
+    async with listening(Echo(early=429)) as on, await on.connect() as client:
+        await client.send(CHUNKED + b"c350\r\n" + b"x" * 50_000 + b"\r\n" + b"0\r\n\r\n" * whole)
+        assert status(await one_answer(client)) == 429
+        (connection,) = on.listener._all()
+        cycle = connection._latest
+        assert cycle is not None
+        assert cycle.body == b""
+
+
 async def test_a_client_that_stays_after_its_answer_is_cut_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

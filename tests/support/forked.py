@@ -139,5 +139,5 @@ def _read_at_start(environment: Mapping[str, str]) -> Mapping[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if name.startswith(("PYTHON", "LD_")) and name != "PYTHONPATH"
+        if name.startswith(("PYTHON", "LD_", "MALLOC_")) and name != "PYTHONPATH"
     }

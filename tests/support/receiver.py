@@ -60,9 +60,12 @@ class Receiver(Worker):
     @property
     def resident(self) -> float:
         """Megabytes of memory that it has now."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-        return int(line.split()[1]) / 1024
+        return self._memory("VmRSS")
+
+    @property
+    def most_resident(self) -> float:
+        """Megabytes of memory that it has had at most."""
+        return self._memory("VmHWM")
 
     def reload(self) -> None:
         """Let it read its settings again (SIGHUP)."""
@@ -71,6 +74,11 @@ class Receiver(Worker):
     def provider(self, **changes: Any) -> Provider:
         """Who sends to it."""
         return Provider(self.port, **changes)
+
+    def _memory(self, which: str) -> float:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith(which))
+        return int(line.split()[1]) / 1024
 
     def holds(self) -> None:
         """Hold that it lives, and that nothing went wrong of which nobody knew."""
