@@ -16,7 +16,7 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt test test-brokers test-databases test-gate test-lowest test-long test-plans test-pooler test-screens test-matrix ready chaos demo demo-bets demo-accounts screenshots bench profile dist clean
+.PHONY: help setup check fmt test test-brokers test-databases test-gate test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,7 +57,7 @@ fmt: $(READY) ## format, and mend what can be mended
 test test-long test-plans test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES)
 
 # Many interpreters start here: where the environment says so, each would compile everything again.
-test test-brokers test-databases test-gate test-long test-plans test-pooler test-screens: export PYTHONDONTWRITEBYTECODE :=
+steady test test-brokers test-databases test-gate test-long test-plans test-pooler test-screens: export PYTHONDONTWRITEBYTECODE :=
 
 # Tests mostly wait: three processes keep two cores busy, each with a server of its own; the long ones work.
 # OPTIONS: more of pytest's. JOBS=0: one after the other, as on a server that is given, whose roles and
@@ -66,7 +66,7 @@ JOBS ?= $(if $(INBOXD_TEST_DSN),0,$(if $(filter test-long,$@),2,3))
 SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder $(OPTIONS)
 
 # What this run was told is not for a make that a test runs.
-unexport JOBS LONG OPTIONS TESTS
+unexport COUNT JOBS LOAD LONG OPTIONS TESTS
 
 # Tests that need a broker's server, Debian's PostgreSQL or a browser, and those of the gate, are targets of their own.
 BROKERS := tests/brokers tests/messages tests/relays
@@ -127,6 +127,15 @@ test-matrix: ## the tests with every Python and PostgreSQL at hand, and through 
 	  for python in $(AT_HAND); do say test PYTHON=$$python; done; \
 	  for bin in $(POSTGRESES); do say test PYTHON=$(firstword $(AT_HAND)) POSTGRES=$$bin; done; \
 	  say test-pooler
+
+# slow: a third of the processor; stall: all processes stop for up to four seconds, now and then; hog: a busy
+# loop on each core. One pytest, without xdist: OPTIONS='--numprocesses 3 --dist loadgroup' has it.
+COUNT ?= 10
+LOAD ?= slow
+
+steady: $(READY) ## repeat tests under load: each new or mended one, before it lands (TESTS= COUNT=10 LOAD=slow|stall|hog)
+	$(if $(TESTS),,$(error Which tests? make steady TESTS=tests/daemon/test_order.py COUNT=10 LOAD=stall))
+	@cd .ci && exec $(abspath $(BIN))/python -m gate.steady $(COUNT) $(LOAD) $(abspath $(BIN))/pytest $(OPTIONS) $(TESTS)
 
 ready: ## what CI will say: the whole gate, on the newest commit in a fresh clone
 	@bash .ci/ready

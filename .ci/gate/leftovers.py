@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from gate.processes import lives, name, parent, pids, read
 from gate.settings import Leftovers
 
 _END_SECONDS = 10.0
@@ -28,7 +29,7 @@ _OURS = (b"inboxd", b"tests.support.forker")
 
 def clean(places: Leftovers, *, in_ci: bool) -> list[str]:
     """End and remove what is left; returns what was done, a line each."""
-    orphans = {pid: _name(pid) for pid in _orphans()} if places.processes else {}
+    orphans = {pid: name(pid) for pid in _orphans()} if places.processes else {}
     done = [f"killed {orphans[pid]} ({pid})" for pid in _end(orphans)]
     for folder in _found(places.servers if not in_ci else places.servers + places.embedded_servers):
         with _lock(folder / "lock") as is_free:
@@ -64,7 +65,7 @@ def _remove_server(folder: Path) -> list[str]:
     with suppress(OSError, IndexError, ValueError):
         lines = (cluster / "postmaster.pid").read_text().splitlines()
         pid, socket = int(lines[0]), lines[4]
-        if str(cluster).encode() in _read(pid, "cmdline").split(b"\0"):
+        if str(cluster).encode() in read(pid, "cmdline").split(b"\0"):
             done += [f"killed postgres ({each})" for each in _end([pid])]
         is_its_own = Path(socket).stat().st_uid == cluster.stat().st_uid
         if is_its_own and Path(socket).match("/tmp/inboxd-*"):  # noqa: S108 - where servers have it
@@ -87,38 +88,38 @@ def _found(patterns: Iterable[str]) -> list[Path]:
 
 def _orphans() -> Iterator[int]:
     """Processes of inboxd that a test started, and whose pytest is gone."""
-    for pid in _pids():
-        marked = _MARK in b"\0" + _read(pid, "environ")
-        ours = any(name in _read(pid, "cmdline") for name in _OURS)
+    for pid in pids():
+        marked = _MARK in b"\0" + read(pid, "environ")
+        ours = any(each in read(pid, "cmdline") for each in _OURS)
         if marked and ours and not _belongs_to_pytest(pid):
             yield pid
 
 
 def _belongs_to_pytest(pid: int) -> bool:
     while pid > 1:
-        if b"pytest" in _read(pid, "cmdline"):
+        if b"pytest" in read(pid, "cmdline"):
             return True
-        pid = _parent(pid)
+        pid = parent(pid)
     return False
 
 
-def _end(pids: Iterable[int]) -> list[int]:
+def _end(given: Iterable[int]) -> list[int]:
     """End processes, by force if they do not end otherwise; returns those that have ended."""
-    told = list(pids)
+    told = list(given)
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-        for pid in filter(_lives, told):
+        for pid in filter(lives, told):
             with suppress(OSError):
                 os.kill(pid, number)
         deadline = time.monotonic() + _END_SECONDS
-        while any(map(_lives, told)) and time.monotonic() < deadline:
+        while any(map(lives, told)) and time.monotonic() < deadline:
             time.sleep(0.05)
-    return [pid for pid in told if not _lives(pid)]
+    return [pid for pid in told if not lives(pid)]
 
 
 def _used() -> Iterator[str]:
     """Paths of all processes: arguments, working folders, open files; and of bound sockets."""
-    for pid in _pids():
-        yield from map(os.fsdecode, _read(pid, "cmdline").split(b"\0"))
+    for pid in pids():
+        yield from map(os.fsdecode, read(pid, "cmdline").split(b"\0"))
         process = Path(f"/proc/{pid}")
         with suppress(OSError):
             yield str((process / "cwd").readlink())
@@ -133,32 +134,3 @@ def _is_in(text: str, folder: Path) -> bool:
     """Whether a text names the folder or something in it, perhaps behind an option's name."""
     _, found, rest = text.partition(str(folder))
     return bool(found) and (not rest or not (rest[0].isalnum() or rest[0] in "-_."))
-
-
-def _pids() -> list[int]:
-    return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
-
-
-def _read(pid: int, file: str) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/{file}").read_bytes()
-    except OSError:  # it has ended, or is another account's
-        return b""
-
-
-def _fields(pid: int) -> list[bytes]:
-    """The state, the parent, and so on: what stands behind the name."""
-    return _read(pid, "stat").rpartition(b")")[2].split()
-
-
-def _parent(pid: int) -> int:
-    fields = _fields(pid)
-    return int(fields[1]) if fields else 0
-
-
-def _lives(pid: int) -> bool:
-    return _fields(pid)[:1] not in ([], [b"Z"])
-
-
-def _name(pid: int) -> str:
-    return os.fsdecode(_read(pid, "comm")).strip() or "a process"

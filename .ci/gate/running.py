@@ -89,20 +89,22 @@ def run_side_by_side(
     deadline = time.monotonic() + seconds
     with ExitStack() as running:
         processes = [
-            running.enter_context(_make(arguments, log, environment, root))
+            running.enter_context(
+                started(["make", "--no-print-directory", *arguments], log, environment, root)
+            )
             for log, arguments in commands.items()
         ]
         return [_wait(process, deadline - time.monotonic()) for process in processes]
 
 
 @contextmanager
-def _make(
-    arguments: Sequence[str], log: Path, environment: Mapping[str, str], root: Path
+def started(
+    command: Sequence[str], log: Path, environment: Mapping[str, str], root: Path = ROOT
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of make, in a group that ends with the `with` block, or with the gate."""
+    """A process in a group of its own, which ends with the `with` block, or with this process."""
     with log.open("ab") as output:
         process = subprocess.Popen(
-            ["make", "--no-print-directory", *arguments],
+            list(command),
             cwd=root,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
