@@ -5,18 +5,21 @@ PYTHON ?= python3
 VENV := .venv$(if $(filter command,$(origin PYTHON)),-$(shell \
   $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
 BIN := $(VENV)/bin
+comma := ,
 # -qq: errors only.
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 # The plugins that tests, demo and benchmarks load through their entry points, as far as they are there.
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard tests/plugin/pyproject.toml examples/*/pyproject.toml \
   benchmarks/plugin/pyproject.toml))
+# What holds the versions of packages: but for the oldest ones, those that `make constraints` found.
+HELD := --constraint $(if $(LOWEST),$(VENV)/lowest.txt,constraints.txt)
 READY := $(VENV)/.ready
 SOURCES := $(wildcard inboxd tests examples benchmarks)
 # A root user's pip warns that it is one; in a virtual environment of its own that says nothing.
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt test test-brokers test-databases test-gate test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist clean
+.PHONY: help setup constraints check fmt test test-brokers test-databases test-gate test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,23 +28,28 @@ setup: $(READY) ## make .venv and install the project into it (PYTHON=python3.12
 
 # Made again when dependencies change; --clear, so that a broken or moved one is mended as well. What builds the dozen of
 # packages is installed once, not for each of them.
-$(READY): pyproject.toml $(addsuffix /pyproject.toml,$(PLUGINS))
+$(READY): pyproject.toml constraints.txt $(addsuffix /pyproject.toml,$(PLUGINS))
 	@echo "Setting up $(VENV) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "inboxd needs Python 3.11 or newer: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV) \
 	  || { echo "No virtual environment: on Debian or Ubuntu, apt install python3-venv" >&2; exit 1; }
 	@$(if $(LOWEST),$(PYTHON) tests/support/lowest.py >$(VENV)/lowest.txt)
-	@$(PIP) install 'hatchling>=1.27' editables
-	@$(PIP) install --no-build-isolation $(if $(LOWEST),--constraint $(VENV)/lowest.txt --editable '.[test]',--editable '.[test,check]') \
+	@$(PIP) install $(HELD) 'hatchling>=1.27' editables
+	@$(PIP) install $(HELD) --no-build-isolation --editable '.[test$(if $(LOWEST),,$(comma)check)]' \
 	  $(foreach plugin,$(PLUGINS),--editable $(plugin))
 	@touch $@
 
 # The long tests and the benchmarks run the peers too.
 PEERS := $(VENV)/.bench
 $(PEERS): $(READY)
-	@$(PIP) install --no-build-isolation --editable '.[bench]'
+	@$(PIP) install $(HELD) --no-build-isolation --editable '.[bench]'
 	@touch $@
+
+# With each Python at hand: what a package has for one of them alone has a marker.
+constraints: ## move the versions in constraints.txt to the newest ones, for a commit of their own (PYTHONS=)
+	@$(PYTHON) tests/support/constraints.py $(addprefix --python=,$(AT_HAND)) \
+	  pyproject.toml $(addsuffix /pyproject.toml,$(PLUGINS))
 
 check: $(READY) ## lint, formatting, types, and which room may import which
 	@$(BIN)/ruff check
@@ -159,7 +167,6 @@ screenshots: $(READY) ## the pictures in docs/images, of a real browser (Debian'
 # One after the other, never side by side. ONLY=drain,inserts ROWS=20000 REPEAT=3 LINES="no-op events"
 # growth fills the disk first, with 20 million rows: only when it is asked for.
 SUBJECTS := $(filter-out growth profiles,$(basename $(notdir $(wildcard benchmarks/*.py))))
-comma := ,
 
 bench: $(PEERS) ## how fast it is, beside limits and peers (ONLY=drain,emit ROWS= REPEAT= LINES=)
 	@set -e; for subject in $(or $(subst $(comma), ,$(ONLY)),$(SUBJECTS)); do \

@@ -4,10 +4,10 @@ Owns what is counted before a body is read, and who gives way when there is no r
 body comes too slowly, of the address that has most of them first; then one of another address that
 has more than its share. Promises: memory is bounded, whatever arrives: the bodies in flight never
 exceed their bytes, and so many addresses are remembered and no more; who announces a body and does
-not send it holds up nobody. Known limits: an address that is forgotten, since many others came after
-it, begins with a full bucket; beside the bodies in flight are one read of each connection whose
-request was not looked at yet (256 KB), and the pages of requests that were answered 503 while the
-database did not answer, until those writes end (`inbound.http.connections` pages of 8 MiB).
+not send it holds up nobody. Known limits: an address that is forgotten, since many others came
+after it, begins with a full bucket; beside the bodies in flight are one read of each connection
+whose request was not looked at yet (256 KB), and the pages of requests that were answered 503 while
+the database did not answer, until those writes end (`inbound.http.connections` pages of 8 MiB).
 """
 
 import time

@@ -27,7 +27,7 @@ SCHOOL = ROOT / "examples/school"
 # What the sdist has beside pages: also what tests and pages read.
 _SHIPPED = {
     *("inboxd", "migrations", "tests", "examples", "benchmarks", "deploy", "docs", ".ci"),
-    *("config.example.toml", "config.schema.json", "pyproject.toml"),
+    *("config.example.toml", "config.schema.json", "constraints.txt", "pyproject.toml"),
     *("Makefile", "Dockerfile", "LICENSE"),
 }
 PLUGIN = """
