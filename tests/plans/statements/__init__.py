@@ -17,6 +17,7 @@ from tests.plans.statements.relays import RELAY
 from tests.plans.statements.samples import CHARTS, SAMPLES
 from tests.plans.statements.statistics import OF_OPERATORS, OF_WORKERS
 from tests.plans.statements.totals import CENSUS, TOTALS
+from tests.plans.statements.why import WHY
 
 # Receivers have sessions as the daemon has.
 DAEMON = {
@@ -31,6 +32,7 @@ DAEMON = {
 }
 OPERATOR = {
     **_OPERATOR,
+    **WHY,
     **FINDING,
     **LOOKS,
     **STREAMS,
