@@ -20,9 +20,5 @@ BEGIN
     IF to_regrole('{schema}_worker') IS NOT NULL THEN
         GRANT SELECT, UPDATE, DELETE ON {schema}.sent_webhooks TO {schema}_worker;
     END IF;
-    -- In a new schema the functions were made before this role was; in others this one is made after this file.
-    IF to_regrole('{schema}_operator') IS NOT NULL AND to_regproc('{schema}.hold_unique_keys') IS NOT NULL THEN
-        GRANT EXECUTE ON FUNCTION {schema}.hold_unique_keys TO {schema}_operator;
-    END IF;
 END
 $do$;

@@ -1,5 +1,5 @@
--- One order in which rows are locked (ADR 41): a batch that a command's end concerns is told by a line of batch_progress, and
--- its row is locked by its fold alone.
+-- One order in which rows are locked (ADR 41): a batch that a command's end concerns is told by a line of
+-- batch_progress, and its row is locked by its fold alone.
 -- oldest code: 3
 -- functions: first
 --
@@ -22,9 +22,16 @@ BEGIN
         CONTINUE WHEN to_regrole(role) IS NULL;
         EXECUTE format('GRANT SELECT (met, ending) ON {schema}.batch_progress TO %I', role);
     END LOOP;
-    -- In a new schema the functions were made before this role was.
+    -- In a new schema the functions were made before these roles were.
     IF to_regrole('{schema}_operator') IS NOT NULL THEN
-        GRANT EXECUTE ON FUNCTION {schema}.hold_ending TO {schema}_operator;
+        GRANT EXECUTE ON FUNCTION {schema}.hold_ending, {schema}.hold_unique_keys, {schema}.number_given
+           TO {schema}_operator;
+    END IF;
+    IF to_regrole('{schema}_viewer') IS NOT NULL THEN
+        GRANT EXECUTE ON FUNCTION {schema}.number_given TO {schema}_viewer;
+    END IF;
+    IF to_regrole('{schema}_receiver') IS NOT NULL THEN
+        GRANT EXECUTE ON FUNCTION {schema}.make_receipt_days TO {schema}_receiver;
     END IF;
 END
 $do$;

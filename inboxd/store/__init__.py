@@ -19,6 +19,6 @@
   that match, by workers), `producing`, `imports`, `erase`, as far as `rights` go, by a `session`;
   or try: `rehearsal`.
 - The server: `connections`, `pools`; the statements: `statements`, `columns`, `arrays`, `files`;
-  the schema: `migrations`, `catalogue`, `uninstall`; plugins' tables: `plugin_folders`,
-  `plugin_migrations`. Databases of tests: `testing`.
+  the schema: `migrations`, `catalogue`, `uninstall`, `row_security` (whom rows are hidden from);
+  plugins' tables: `plugin_folders`, `plugin_migrations`. Databases of tests: `testing`.
 """

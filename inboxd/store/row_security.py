@@ -18,11 +18,13 @@ _SHOWN = 3
 class SecuredTable:
     """A table that has it, and whom it hides rows from.
 
-    from_me: this session's role. from_owner: the owner, as whom functions run. from_roles: those of
-    inboxd's roles. is_unknown: this role is exempt, and who works here has roles of their own.
+    remedy: SQL that switches it off. from_me: this session's role. from_owner: the owner, as whom
+    functions run. from_roles: those of inboxd's roles. is_unknown: this role is exempt, and who
+    works here has roles of their own.
     """
 
     name: str
+    remedy: str
     from_me: bool
     from_owner: bool
     from_roles: Sequence[str]
@@ -46,23 +48,23 @@ async def check(connection: Connection, sql: Statements) -> None:
         raise SchemaError(f"{reason}; see: inboxd doctor")
 
 
-def blinding(tables: Sequence[SecuredTable]) -> list[tuple[str, list[str]]]:
+def blinding(tables: Sequence[SecuredTable]) -> list[tuple[str, list[SecuredTable]]]:
     """What is hidden from whom, so that this role does not work, and the tables of each."""
-    mine = [each.name for each in tables if each.from_me]
-    owners = [each.name for each in tables if each.from_owner and not each.from_me]
+    mine = [each for each in tables if each.from_me]
+    owners = [each for each in tables if each.from_owner and not each.from_me]
     found = (
-        (f"rows of {named(mine)} from this role", mine),
-        (f"rows of {named(owners)} from the owner, as whom functions run", owners),
+        (f"rows of {these(mine)} from this role", mine),
+        (f"rows of {these(owners)} from the owner, as whom functions run", owners),
     )
-    return [(reason, names) for reason, names in found if names]
+    return [(reason, some) for reason, some in found if some]
+
+
+def these(tables: Sequence[SecuredTable]) -> str:
+    """A few of their names, and how many more."""
+    return named([each.name for each in tables])
 
 
 def named(names: Sequence[str]) -> str:
     """A few of them, and how many more."""
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def ending(names: Sequence[str], schema: str) -> str:
-    """What switches it off: statements, a line each, for the schema's owner."""
-    return "\n".join(f"ALTER TABLE {schema}.{name} DISABLE ROW LEVEL SECURITY;" for name in names)

@@ -1,7 +1,7 @@
 -- What an end means for an edge: met; never (it can never be met any more); NULL (it may still be).
 --
 -- A dead letter may be replayed, so it leaves «succeeded» open. skipped: ended because nobody needed it.
--- called by: release, send_after
+-- called by: hold_in_order, release, send_after
 -- roles: none
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.edge_verdict(condition text, outcome text) RETURNS text

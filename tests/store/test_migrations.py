@@ -12,9 +12,10 @@ import pytest
 from inboxd.embedded import Server
 from inboxd.errors import DatabaseError, SchemaError, UsageError
 from inboxd.settings import Database as Settings
-from inboxd.store import catalogue, migrations
+from inboxd.store import catalogue, listing, migrations
 from inboxd.store.connections import connect
 from inboxd.store.files import migrations_folder
+from inboxd.store.session import Session
 from inboxd.store.statements import Statements, render
 from tests.support import Database, ExternalServer, create, drop
 from tests.support.rows import SQL, daemon_session, settings_of
@@ -350,6 +351,51 @@ async def test_rights_are_made_again(database: Database) -> None:
         assert not await _may_call(database, "left_over()", f"inboxd_{role}")
 
 
+async def test_roles_that_a_new_schema_brings_have_all_that_is_theirs(empty: Database) -> None:
+    """Its functions are made before some of its roles; where roles were there, nobody sees it."""
+    schema = f"new_{empty.name[-12:]}"
+    settings = _named(empty, schema)
+    await migrations.migrate(settings)
+    try:
+        async with empty.connect() as connection:
+            session = Session(connection, Statements(schema))
+            lacking = {
+                whose: await listing.missing_privileges(session, f"{schema}_{whose}", whose)
+                for whose in listing.WHOSE
+            }
+            assert lacking == {whose: [] for whose in listing.WHOSE}
+        before = await _rights(empty, schema)
+        assert await migrations.grant(settings) == []
+        assert await _rights(empty, schema) == before, "nor does anybody get more later"
+    finally:
+        await _drop_roles(empty, schema)
+
+
+async def _rights(database: Database, schema: str) -> list[tuple[str, str]]:
+    """Who may do what with each table, column and function."""
+    rows = await database.fetch(
+        "select p.proname::text as name, a.acl::text from pg_proc p, unnest(p.proacl) as a(acl)"
+        " where p.pronamespace = $1::regnamespace union all "
+        "select c.relname, a.acl::text from pg_class c, unnest(c.relacl) as a(acl)"
+        " where c.relnamespace = $1::regnamespace union all "
+        "select c.relname || '.' || t.attname, a.acl::text"
+        "  from pg_class c join pg_attribute t on t.attrelid = c.oid, unnest(t.attacl) as a(acl)"
+        " where c.relnamespace = $1::regnamespace",
+        schema,
+    )
+    return sorted((row["name"], row["acl"]) for row in rows)
+
+
+async def _drop_roles(database: Database, *schemas: str) -> None:
+    """Those of schemas of a test's own: roles belong to the whole server."""
+    for schema in schemas:
+        roles = await database.fetch(
+            "select rolname from pg_roles where rolname like $1", f"{schema}%"
+        )
+        for role in roles:
+            await database.execute(f"drop owned by {role[0]}; drop role {role[0]}")
+
+
 async def test_nothing_is_granted_in_a_schema_of_another_release(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,13 +433,7 @@ async def test_two_schemas_in_one_database(empty: Database) -> None:
         )
         assert not re.search(r"\binboxd[._](?!notify)", code), "nothing names the default schema"
     finally:
-        roles = await empty.fetch(
-            "select rolname from pg_roles where rolname like $1 or rolname like $2",
-            f"{one}%",
-            f"{two}%",
-        )
-        for role in roles:
-            await empty.execute(f"drop owned by {role[0]}; drop role {role[0]}")
+        await _drop_roles(empty, one, two)
 
 
 async def test_without_the_right_to_create_roles(

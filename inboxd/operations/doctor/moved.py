@@ -12,7 +12,7 @@ from inboxd.operations.doctor import thresholds
 from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
 from inboxd.store import listing, row_security
-from inboxd.store.row_security import named
+from inboxd.store.row_security import SecuredTable, named, these
 
 _PUT_BACK = "as the schema's owner, run: inboxd migrate --grants"
 
@@ -20,24 +20,23 @@ _PUT_BACK = "as the schema's owner, run: inboxd migrate --grants"
 async def row_secured(look: Look) -> AsyncIterator[Finding]:
     """Whether rows are hidden from this role, or from others that work here."""
     found = await row_security.secured(look.session.connection, look.session.sql)
-    for reason, names in row_security.blinding(found):
+    for reason, tables in row_security.blinding(found):
         told = f"it hides {reason}: who works with it does nothing"
-        yield _secured(look, Verdict.CRITICAL, told, names)
+        yield _secured(Verdict.CRITICAL, told, tables)
     told_of = {each.name for each in found if each.from_me or each.from_owner}
     others = [each for each in found if each.from_roles and each.name not in told_of]
     if others:
         roles = ", ".join(sorted({role for each in others for role in each.from_roles}))
-        names = [each.name for each in others]
-        told = f"it hides rows of {named(names)} from {roles}: who works with these does nothing"
-        yield _secured(look, Verdict.WARNING, told, names)
-    if unknown := [each.name for each in found if each.is_unknown and each.name not in told_of]:
-        told = f"it is on for {named(unknown)}; not for this role, so what others see is not known"
-        yield _secured(look, Verdict.NOTICE, told, unknown)
+        told = f"it hides rows of {these(others)} from {roles}: who works with these does nothing"
+        yield _secured(Verdict.WARNING, told, others)
+    if unknown := [each for each in found if each.is_unknown and each.name not in told_of]:
+        told = f"it is on for {these(unknown)}; not for this role, so what others see is not known"
+        yield _secured(Verdict.NOTICE, told, unknown)
 
 
-def _secured(look: Look, verdict: Verdict, found: str, names: Sequence[str]) -> Finding:
-    remedy = f"run: {row_security.ending(names, look.schema)}"
-    return Finding("row level security", verdict, found, remedy, len(names))
+def _secured(verdict: Verdict, found: str, tables: Sequence[SecuredTable]) -> Finding:
+    remedy = "run: " + "\n".join(each.remedy for each in tables)
+    return Finding("row level security", verdict, found, remedy, len(tables))
 
 
 async def identities(look: Look) -> AsyncIterator[Finding]:
@@ -46,18 +45,17 @@ async def identities(look: Look) -> AsyncIterator[Finding]:
     if not rows:
         yield Finding("publications", Verdict.OK, "every table has a replica identity", figure=0)
     for published, verdict in ((True, Verdict.CRITICAL), (False, Verdict.NOTICE)):
-        names = [row["name"] for row in rows if row["published"] is published]
-        if names:
+        some = [row for row in rows if row["published"] is published]
+        if some:
+            names = [row["name"] for row in some]
             found = f"{named(names)} {'is' if len(names) == 1 else 'are'} without replica identity"
             found += (
                 " and published: each change of their rows is refused"
                 if published
                 else ": once somebody publishes them, each change of their rows is refused"
             )
-            remedy = "\n".join(
-                f"ALTER TABLE {look.schema}.{name} REPLICA IDENTITY FULL;" for name in names
-            )
-            yield Finding("publications", verdict, found, f"run: {remedy}", len(names))
+            remedy = "run: " + "\n".join(row["remedy"] for row in some)
+            yield Finding("publications", verdict, found, remedy, len(names))
 
 
 async def sequences(look: Look) -> AsyncIterator[Finding]:

@@ -1,4 +1,3 @@
-
 """The statements that say why a row waits."""
 
 from inboxd.settings import Queue

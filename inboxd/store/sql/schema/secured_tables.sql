@@ -4,7 +4,8 @@
 -- hides nothing from it, unless another one restricts that. Partitions are left out: they are reached through their
 -- tables, whose security counts.
 -- parameters: none
--- returns: name, from_me, from_owner (boolean), from_roles (text[]), is_unknown (this role is exempt, and none of inboxd's is there)
+-- returns: name, remedy (SQL: what switches it off), from_me, from_owner (boolean), from_roles (text[]),
+--          is_unknown (this role is exempt, and none of inboxd's is there)
 -- locks: nothing
 WITH known(oid, name, is_me) AS (
     SELECT oid, rolname::text, rolname = current_user FROM pg_roles
@@ -31,7 +32,8 @@ WITH known(oid, name, is_me) AS (
                               AND (given.role = 0 OR pg_has_role(w.role, given.role, 'USAGE')))
       FROM who w JOIN pg_roles r ON r.oid = w.role
 )
-SELECT name, coalesce(bool_or(active AND NOT is_open) FILTER (WHERE is_me), false) AS from_me,
+SELECT name, format('ALTER TABLE {schema}.%I DISABLE ROW LEVEL SECURITY;', name) AS remedy,
+       coalesce(bool_or(active AND NOT is_open) FILTER (WHERE is_me), false) AS from_me,
        coalesce(bool_or(active AND NOT is_open) FILTER (WHERE is_owner), false) AS from_owner,
        coalesce(array_agg(role ORDER BY role) FILTER (WHERE active AND NOT (is_open OR is_me OR is_owner)), '{}')
            AS from_roles,
