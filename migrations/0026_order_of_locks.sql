@@ -1,7 +1,7 @@
 -- One order in which rows are locked (ADR 41): a batch that a command's end concerns is told by a line of
 -- batch_progress, and its row is locked by its fold alone.
 -- oldest code: 3
--- functions: first
+-- functions: first; new texts: end_members, fold_batch, resolve_unique_keys
 --
 -- Code of before folds and reads lines as it did: what the new columns say is added up by fold_batch.
 

@@ -7,9 +7,14 @@ expanding migrations run while the previous release still works, and a rolling d
 code fits a schema that has all of the code's migrations and none that the code is too old for.
 
 A function has one file in `migrations/functions/`, with its newest text alone. Functions are made
-after the numbered files, or before one that says `-- functions: first`: each whose text is not the
-one that was made last, all in one transaction. A release that changes one has a numbered file more,
-so that code of the release before knows the schema for a newer one and leaves its functions alone.
+after the numbered files: each whose text is not the one that was made last, all in one transaction.
+So a function that producers call meanwhile is never newer than the tables, whichever file failed.
+Before a file that says `-- functions: first`, in its transaction, only those are made that are
+missing, and those whose newest text it needs: which it calls, or which it names, since they called
+what it drops, by `-- functions: first; new texts: NAME, NAME`.
+
+A release that changes a function has a numbered file more, so that code of the release before knows
+the schema for a newer one and leaves its functions alone.
 A function's text has the schema's name in it, so all are made again in a schema that was renamed.
 
 Roles and grants are in blocks of the numbered files, and in the headers of functions. A dump may
@@ -38,7 +43,10 @@ from inboxd.store.statements import Statements, render
 
 FILE_NAME = re.compile(r"(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.sql")
 _OLDEST = re.compile(r"^-- oldest code: (\d+)$", re.MULTILINE)
-_FUNCTIONS_FIRST = re.compile(r"^-- functions: first$", re.MULTILINE)
+_FUNCTIONS_FIRST = re.compile(
+    r"^-- functions: first(?:; new texts: (?P<names>[a-z_]+(?:, [a-z_]+)*))?$", re.MULTILINE
+)
+_CALLED = re.compile(r"\b(?:SELECT|PERFORM) \{schema\}\.([a-z_]+)\(")
 # A file that only gives functions' changes a number has none: PostgreSQL answers nothing to that.
 _STATEMENT = re.compile(r"^\s*(?!--)\S", re.MULTILINE)
 _BLOCK = re.compile(r"^DO \$do\$$.*?^\$do\$;$", re.MULTILINE | re.DOTALL)
@@ -71,10 +79,15 @@ class Migration(Numbered):
 
     oldest_code: int
 
-    @property
-    def functions_first(self) -> bool:
-        """Whether it needs the functions as this release has them."""
-        return _FUNCTIONS_FIRST.search(self.text) is not None
+    def functions_first(self, made: Mapping[str, str], schema: str) -> "list[DatabaseFunction]":
+        """The functions that are made before it; made: the checksums of those that are there."""
+        said = _FUNCTIONS_FIRST.search(self.text)
+        if said is None:
+            return []
+        anew = {*_CALLED.findall(self.text), *(said["names"] or "").split(", ")}
+        return [
+            each for each in _changed(made, schema) if each.name not in made or each.name in anew
+        ]
 
     @property
     def grants(self) -> list[str]:
@@ -191,8 +204,12 @@ def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
     limit = newest if to is None else to
     todo = [m for version, m in sorted(mine.items()) if ran.version < version <= limit]
     # A newer schema's functions are not this release's to make.
-    due = max(ran.version, limit) == newest or any(each.functions_first for each in todo)
-    return MigrationPlan(todo, _changed(ran.functions, ran.schema) if due else [])
+    if max(ran.version, limit) == newest:
+        return MigrationPlan(todo, _changed(ran.functions, ran.schema))
+    first = {each.name for one in todo for each in one.functions_first(ran.functions, ran.schema)}
+    return MigrationPlan(
+        todo, [each for each in _changed(ran.functions, ran.schema) if each.name in first]
+    )
 
 
 def fits(ran: SchemaState) -> None:
@@ -262,12 +279,12 @@ async def run(connection: Connection, sql: Statements, to: int | None = None) ->
     plan = pending(await applied(connection, sql), to)
     for migration in plan.migrations:
         async with connection.transaction():
-            if migration.functions_first:
-                made += await _make_functions(connection, sql)
+            first = migration.functions_first(await _made(connection, sql), sql.schema)
+            made += await _make(connection, sql, first)
             await _run(connection, sql, migration)
-    if pending(await applied(connection, sql), to).functions:
+    if rest := pending(await applied(connection, sql), to).functions:
         async with connection.transaction():
-            made += await _make_functions(connection, sql)
+            made += await _make(connection, sql, rest)
     return MigrationPlan(plan.migrations, made)
 
 
@@ -316,13 +333,15 @@ async def _run(connection: Connection, sql: Statements, migration: Migration) ->
     )
 
 
-async def _make_functions(connection: Connection, sql: Statements) -> list[DatabaseFunction]:
-    """Make those that differ from what was made last, in the caller's transaction.
+async def _make(
+    connection: Connection, sql: Statements, todo: Sequence[DatabaseFunction]
+) -> Sequence[DatabaseFunction]:
+    """Make functions in the caller's transaction.
 
     What they say is not looked at yet: one may call another that comes later.
     """
-    todo = _changed(await _made(connection, sql), sql.schema)
-    await connection.execute(sql["leave_bodies_unchecked"])
+    if todo:
+        await connection.execute(sql["leave_bodies_unchecked"])
     for function in todo:
         await connection.execute(render(function.text, sql.schema))
         await _grant_function(connection, sql, function)

@@ -18,6 +18,7 @@ from inboxd.store.files import migrations_folder
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements, render
 from tests.support import Database, ExternalServer, create, drop
+from tests.support.older import unpack
 from tests.support.rows import SQL, daemon_session, settings_of
 
 pytestmark = pytest.mark.anyio
@@ -190,6 +191,15 @@ def _ship(
 
 ROLES = ("producer", "worker")
 _MORE = "-- More.\n-- oldest code: 1\n"
+# What is called while a schema is migrated.
+CALLED = (
+    ("producer", "emit_event('test.noop')"),
+    ("producer", "send_command('test.noop', unique_key => 'k')"),
+    ("producer", """send_batch('b', '[{"type": "test.noop"}]')"""),
+    ("producer", """send_workflow('w', '[{"name": "a", "type": "test.noop"}]')"""),
+    ("worker", "purge_audit('30 days', 10)"),
+    ("worker", "make_partitions(3)"),
+)
 
 
 def _function(name: str, says: str, roles: str = "worker") -> str:
@@ -253,6 +263,63 @@ async def test_a_function_that_fails_leaves_all_as_they_were(
     ran = await migrations.migrate(settings_of(database))
     assert [each.name for each in ran.functions] == ["beginning"]
     assert len(ran.migrations) == int(first)
+
+
+@pytest.mark.parametrize(
+    ("needs", "said"),
+    [
+        ("", "x"),
+        ("; new texts: beginning, gone", "newer"),
+        ("\nSELECT {schema}.beginning('x');", "newer"),
+    ],
+)
+async def test_before_a_numbered_file_only_what_it_needs_is_made(
+    database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    needs: str,
+    said: str,
+) -> None:
+    """What it does not name may be about tables of later files, which may fail."""
+    changed = {"beginning": _function("beginning", "'newer'"), "new": _function("new", "'new'")}
+    _ship(tmp_path, monkeypatch, f"{_MORE}-- functions: first{needs}\n", changed)
+    fails = migrations.code_version() + 1
+    (tmp_path / f"{fails:04d}_fails.sql").write_text(f"{_MORE}SELECT 1/0;")
+    planned = migrations.pending(await _applied(database), fails - 1)
+    with pytest.raises((DatabaseError, SchemaError), match="division by zero"):
+        await migrations.migrate(settings_of(database))
+    assert await database.fetchval("select inboxd.beginning('x')") == said
+    assert await database.fetchval("select inboxd.new('x')") == "new"
+    assert [each.name for each in planned.functions] == (["beginning", "new"] if needs else ["new"])
+    (tmp_path / f"{fails:04d}_fails.sql").unlink()
+    ran = await migrations.migrate(settings_of(database))
+    assert [each.name for each in ran.functions] == ([] if needs else ["beginning"])
+    assert await database.fetchval("select inboxd.beginning('x')") == "newer"
+    await _check(database)
+
+
+async def _applied(database: Database) -> migrations.SchemaState:
+    async with daemon_session(database) as session:
+        return await migrations.applied(session, SQL)
+
+
+async def test_producers_and_workers_go_on_after_each_numbered_file(
+    empty: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that meets a lock timeout leaves the schema so, until somebody migrates again."""
+    with monkeypatch.context() as before:
+        before.setattr(migrations, "migrations_folder", lambda: tmp_path / "migrations")
+        unpack(tmp_path)
+        await migrations.migrate(settings_of(empty))
+    (was,) = await empty.fetch("select max(version) from inboxd.schema_migrations")
+    numbers = [each.version for each in migrations.shipped() if each.version > was[0]]
+    async with empty.connect() as connection:
+        for number in numbers:
+            await migrations.migrate(settings_of(empty), to=number)
+            for role, call in CALLED:
+                await connection.execute(f"SET ROLE inboxd_{role}; SELECT inboxd.{call}")
+            await connection.execute("RESET ROLE")
+    await _check(empty)
 
 
 async def test_an_older_release_leaves_a_newer_ones_functions_alone(
