@@ -4,10 +4,10 @@
 -- A deadline that has passed is lifted. A row whose unique key another unsettled command holds, or whose batch was
 -- cancelled, is left alone. What waits for one of the old rows waits for its successor, and a step's name goes on to it:
 -- whoever adds an edge to a row locks the row first, so all edges are seen. Those that wait are locked before their edges
--- are changed, as release does.
+-- are changed, as release does. Whoever calls it for the same rows meanwhile waits, and finds none of them.
 -- called by: the daemon
 -- roles: operator, worker
--- locks: the rows (held already), the commands that wait for them (hold_ending), the new ones, their edges and steps
+-- locks: the rows and the commands that wait for them (hold_ending); the new ones, their edges and steps
 CREATE OR REPLACE FUNCTION {schema}.replay_commands(ids bigint[], actor text, reason text)
     RETURNS TABLE (old_id bigint, new_id bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -24,6 +24,7 @@ BEGIN
         SELECT * FROM {schema}.commands c
          WHERE id = ANY (ids) AND status LIKE 'failed' AND ordering_key IS NULL
            AND NOT EXISTS (SELECT FROM {schema}.batches b WHERE b.id = c.batch_id AND b.ending IS NOT NULL OFFSET 0)
+         ORDER BY id FOR UPDATE OF c
     ), new AS (
         INSERT INTO {schema}.commands
                (command_id, queue, type, schema_version, payload, priority, unique_key, tenant, entity_type,

@@ -14,6 +14,7 @@ from inboxd.store.session import Session
 from tests.cli.dead_letters import Sql, audited, dead, insert, operator, run, statuses
 from tests.support import Database
 from tests.support.locks import lock_awaited
+from tests.support.verdicts import safety
 
 
 async def _both(database: Database, *acts: Callable[[Session], Awaitable[Any]]) -> list[Any]:
@@ -61,6 +62,43 @@ def test_of_two_actions_on_a_dead_letter_at_once_one_is_refused(
     else:
         assert len(replays) == 1
         assert len(sql("SELECT * FROM inboxd.commands")) == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "call", "left"),
+    [
+        ("commands", "replay_commands(ARRAY[{id}::bigint], 'me', NULL)", 1),
+        ("commands", "put_away(ARRAY[{id}::bigint], 'dismissed')", 0),
+        ("events", "dismiss_events(ARRAY[{id}::bigint])", 0),
+    ],
+)
+def test_of_two_calls_by_sql_at_once_one_does_something(
+    database: Database, sql: Sql, table: str, call: str, left: int
+) -> None:
+    """An operator's login may call these itself: nobody has locked the rows for them then."""
+    statement = f"SELECT * FROM inboxd.{call.format(id=dead(sql, table))}"
+    found: list[int] = []
+
+    async def one() -> None:
+        async with database.connect() as connection:
+            await connection.execute("SET ROLE inboxd_operator")
+            found.append(len(await connection.fetch(statement)))
+
+    async def race() -> None:
+        async with database.connect() as lock, anyio.create_task_group() as group:
+            held = lock.transaction()
+            await held.start()
+            await lock.execute(f"SELECT FROM inboxd.{table} FOR UPDATE")
+            group.start_soon(one)
+            group.start_soon(one)
+            await lock_awaited(database, 2)
+            await held.commit()
+
+    anyio.run(race)
+    with safety():
+        assert sorted(found) == [0, 1]
+        assert len(sql(f"SELECT FROM inboxd.{table}")) == left
+        assert len(sql(f"SELECT FROM inboxd.{table}_history")) == 1
 
 
 def test_a_cancel_that_meets_a_settlement_is_refused(database: Database, sql: Sql) -> None:
