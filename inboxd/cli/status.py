@@ -83,7 +83,11 @@ _RECEIVERS = (
         cut="right",
         legend="their webhooks wait on the disk of its host",
     ),
-    TableColumn("trouble", cut="right"),
+    TableColumn(
+        "trouble",
+        lambda row: row["trouble"] or ("withheld" if row["broken"] else None),
+        cut="right",
+    ),
 )
 _WORKERS = (
     TableColumn("name", cut="left"),

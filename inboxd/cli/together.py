@@ -39,6 +39,7 @@ def _as_one(group: list[Row]) -> dict[str, Any]:
     if "sources" in first:
         for name in ("sources", "spooled"):
             one[name] = sorted({source for row in group for source in row[name]})
+        one["broken"] = any(row["broken"] for row in group)
         one["trouble"] = next((row["trouble"] for row in group if row["trouble"]), None)
     return one
 

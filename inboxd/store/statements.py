@@ -27,7 +27,8 @@ from inboxd.errors import UsageError
 from inboxd.store.columns import written_out
 from inboxd.store.files import sql_folder
 
-# content: payloads, headers, bodies, results, progress, and errors, which may quote those; URLs.
+# content: payloads, headers, bodies, results, progress, and errors, which may quote those, also of
+# what cannot be read or spooled; URLs.
 # secret: what endpoints are signed with.
 Kept = Literal["content", "secret"]
 

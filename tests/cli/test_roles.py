@@ -17,7 +17,10 @@ Become = Callable[[str], None]
 
 pytestmark = pytest.mark.direct("the pooler knows one role")
 
-CANARIES = ("canary-payload", "canary-error", "canary-url", "canary-secret", "canary-note")
+CANARIES = (
+    *("canary-payload", "canary-error", "canary-url", "canary-secret", "canary-note"),
+    *("canary-spool", "canary-reader"),
+)
 # Commands that only read, as somebody would type them.
 READS = (
     *("status", "doctor", "audit", "notices", "paused", "workers --all", "check --as viewer"),
@@ -91,6 +94,10 @@ insert into inboxd.endpoints (name, url, types, secrets, last_failure)
 values ('acme', 'https://a/canary-url', '{*}',
         '[{"secret": "canary-secret", "created_at": "2026-01-01T00:00:00Z"}]', 'canary-error');
 insert into inboxd.breakers (name, reason) values ('brevo', 'canary-error');
+insert into inboxd.receivers (id, name, host, pid, version, trouble)
+values (gen_random_uuid(), 'door', 'h', 1, '1', 'canary-spool');
+insert into inboxd.message_readers (source, worker_id, broker, state, trouble)
+values ('orders', '00000000-0000-0000-0000-000000000001', 'kafka', 'lost', 'canary-reader');
 insert into inboxd.topics (name, mode, source) values ('chunked', 'batch', 'test'),
        ('lined', 'sequential', 'test');
 insert into inboxd.subscriptions (type, topic, undeclared_at) values ('a.b', 'gone', now());
@@ -215,6 +222,19 @@ def test_the_audit_tells_a_viewer_no_url(cli: Cli, become: Become) -> None:
     told = cli("audit", "--json").out
     assert "add to hooks.example" in told
     assert "canary" not in told
+
+
+def test_a_viewer_sees_that_a_spool_is_broken_and_a_source_lost_and_not_why(
+    cli: Cli, become: Become
+) -> None:
+    become("viewer")
+    found = {each["found"] for each in cli("doctor", "--json").json["findings"]}
+    assert "it is stopped: why is withheld from this role" in found
+    (told,) = [each for each in found if each.startswith("door (pid 1 on h)")]
+    assert told.endswith("its spool takes nothing any more; why is withheld from this role")
+    (receiver,) = cli("status", "--json").json["receivers"]
+    assert (receiver["broken"], receiver["trouble"]) == (True, None)
+    assert "withheld" in cli("status").out
 
 
 def test_a_viewer_sees_that_errors_are_withheld(cli: Cli, become: Become) -> None:

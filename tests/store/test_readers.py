@@ -25,6 +25,8 @@ WITHHELD = {
     "held_receipts": {"events"},
     "endpoints": {"url", "secrets", "last_failure"},
     "breakers": {"reason"},
+    "receivers": {"trouble"},
+    "message_readers": {"trouble"},
     "schedules": {"payload"},
     "story": {"error"},
     "actions": {"selection", "note"},
@@ -87,6 +89,7 @@ NOT_FOR_VIEWERS = (
     *("SELECT body FROM inboxd.receipts", "SELECT headers FROM inboxd.kept_receipts"),
     *("SELECT secrets FROM inboxd.endpoints", "SELECT url FROM inboxd.endpoints"),
     *("SELECT payload FROM inboxd.schedules", "SELECT reason FROM inboxd.breakers"),
+    *("SELECT trouble FROM inboxd.receivers", "SELECT trouble FROM inboxd.message_readers"),
     *("SELECT * FROM inboxd.dedup", "SELECT * FROM inboxd.imports"),
     "CREATE TABLE inboxd.mine ()",
     "CREATE FUNCTION inboxd.mine() RETURNS void LANGUAGE sql AS ''",
@@ -150,6 +153,10 @@ async def filled(database: Database) -> Database:
          where id > 40;
         select inboxd.put_away(array(select id from inboxd.commands where id > 45), 'dismissed');
         select inboxd.dismiss_events(array(select id from inboxd.events where id > 45));
+        insert into inboxd.receivers (id, name, host, pid, version, trouble)
+        values (gen_random_uuid(), 'door', 'h', 1, '1', '{CONTENT}');
+        insert into inboxd.message_readers (source, worker_id, broker, state, trouble)
+        values ('bank', gen_random_uuid(), 'kafka', 'lost', '{CONTENT}');
         insert into inboxd.endpoints (name, url, types, secrets)
         values ('acme', 'https://a/{CONTENT}', '{{*}}', '["{CONTENT}"]');
         analyze;

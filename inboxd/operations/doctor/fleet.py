@@ -93,7 +93,7 @@ async def receiving(look: Look) -> AsyncIterator[Finding]:
             row["silence"],
             "seconds",
         )
-    spooling = [row for row in found if row["spooled"] or row["trouble"]]
+    spooling = [row for row in found if row["spooled"] or row["broken"]]
     for row in spooling[: thresholds.SHOWN]:
         yield _spooling(row)
     living = {name for row in found if row["state"] != "dead" for name in row["sources"]}
@@ -111,9 +111,10 @@ async def receiving(look: Look) -> AsyncIterator[Finding]:
 
 def _spooling(row: Row) -> Finding:
     who = f"{row['name']} (pid {row['pid']} on {row['host']})"
-    if row["trouble"]:
+    if row["broken"]:
         remedy = "see to the disk, then restart that receiver; until then it answers 503 in outages"
-        return Finding("receivers", Verdict.CRITICAL, f"{who}: {row['trouble']}", remedy)
+        why = row["trouble"] or "its spool takes nothing any more; why is withheld from this role"
+        return Finding("receivers", Verdict.CRITICAL, f"{who}: {why}", remedy)
     found = f"{who} spools {', '.join(row['spooled'])}: other hosts may overtake it meanwhile"
     remedy = "nothing, for a few seconds after an outage; else `inboxd spool list` on that host"
     return Finding("receivers", Verdict.NOTICE, found, remedy, len(row["spooled"]))

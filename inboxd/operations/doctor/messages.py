@@ -49,7 +49,8 @@ def _judge(name: str, told: Sequence[ReaderRow], moved: datetime | None, now: da
     lost = next((row for row in told if row["state"] == "lost"), None)
     if lost is not None:
         remedy = f"`inboxd messages reset {name} STREAM --to …`: where is it to go on?"
-        return Finding(subject, Verdict.CRITICAL, f"it is stopped: {lost['trouble']}", remedy)
+        why = lost["trouble"] or "why is withheld from this role"
+        return Finding(subject, Verdict.CRITICAL, f"it is stopped: {why}", remedy)
     reading = [row for row in told if row["state"] == "reading"]
     if not reading:
         return _not_read(subject, told, now)

@@ -59,7 +59,7 @@ def _webhooks(
 
 async def _spools(visit: PageVisit) -> ScreenPage:
     there = await _receivers(visit)
-    rows = [row for row in there if row["spooled"] or row["trouble"]]
+    rows = [row for row in there if row["spooled"] or row["broken"]]
     here = None if visit.spool is None else visit.spool.host
     shown = {
         "silent": len(there) - len(rows),  # they tell of nothing on their disks
