@@ -8,6 +8,7 @@ Known limit: what is done by plain SQL is not seen.
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, get_args
+from urllib.parse import urlsplit
 
 from inboxd.errors import UsageError
 from inboxd.model.spelling import did_you_mean
@@ -41,10 +42,13 @@ class FoundActions:
 async def sent_again(
     session: Session, target: str, url: str, *, actor: str, reason: str | None = None
 ) -> None:
-    """Note that a stored request goes to an address, which is noted without its query."""
+    """Note that a stored request goes to an address.
+
+    Its host alone: whoever reads the audit may not read URLs, whose paths may be secrets.
+    """
     async with session.connection.transaction():
-        where = url.partition("?")[0]
-        await store.record(session, actor, "send", target, reason, 1, to=where)
+        host = urlsplit(url).hostname
+        await store.record(session, actor, "send", target, reason, 1, to=host)
 
 
 async def viewed(session: Session, target: str, *, actor: str) -> None:

@@ -74,7 +74,7 @@ def test_it_is_signed_anew_under_its_old_id(
     assert verify(SignedRequest(came.headers, came.body), time.time()) == "1"
     (entry,) = sql("select action, target, reason, count from inboxd.audit")
     assert tuple(entry) == (
-        f"send to {target.url}/x",
+        "send to 127.0.0.1",  # no path, which may be a secret, for whoever reads the audit
         f"receipt {stored.receipt_id}",
         "they lost it",
         1,
