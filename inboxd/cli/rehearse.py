@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -127,9 +127,7 @@ def rehearse(kind: Kind, id: Id, *, given: Rehearsing) -> None:
         _post_mortem(told)
     code = Exit.OK if told.outcome in ("succeeded", "deferred") else Exit.PROBLEMS
     if told.left_behind:  # a thread that runs on would keep this process
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        _end(code)
     raise typer.Exit(code)
 
 
@@ -195,8 +193,16 @@ def _run(
         told = anyio.run(main)
     if told is None:
         remark("inboxd: interrupted; all of it is undone")
-        raise typer.Exit(BY_SIGNAL + interrupt.number)
+        # While Python itself comes to its end, a second signal has its default effect, not ours.
+        _end(BY_SIGNAL + interrupt.number)
     return told
+
+
+def _end(code: int) -> NoReturn:
+    """End this process now, whatever threads still run in it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 class _Interrupt:

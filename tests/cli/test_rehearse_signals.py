@@ -60,6 +60,27 @@ async def count(command: Any, ctx: CommandContext, till: Till) -> bool:
     return till.is_open
 """
 
+# It says when it has begun; who waits for Python's own end waits for an hour.
+SLOW = """
+import asyncio
+import atexit
+import time
+from typing import Any
+
+from inboxd import CommandContext, Handlers
+
+handlers = Handlers("slow")
+atexit.register(time.sleep, 3600)
+
+
+@handlers.command("slow.act", timeout="1h")
+async def act(command: Any, ctx: CommandContext) -> None:
+    print("begun", flush=True)
+    if command["blocks"]:
+        time.sleep(3600)
+    await asyncio.Event().wait()
+"""
+
 Start = Callable[..., "subprocess.Popen[str]"]
 WHO = "inboxd rehearsal"
 
@@ -116,6 +137,15 @@ async def seen(database: Database, state: str) -> None:
     await eventually(is_there)
 
 
+async def told(process: "subprocess.Popen[str]", words: str) -> None:
+    """Wait until it has said so."""
+    assert process.stdout is not None
+    line = ""
+    while words not in line:
+        line = await anyio.to_thread.run_sync(process.stdout.readline)
+        assert line, f"it has ended, and did not say {words!r}"
+
+
 async def stayed(database: Database) -> list[asyncpg.Record]:
     return await database.fetch("select * from ledger")
 
@@ -141,15 +171,19 @@ async def test_killed_it_leaves_nothing(database: Database, start: Start) -> Non
     assert await stayed(database) == []
 
 
-async def test_a_second_signal_ends_it_at_once(database: Database, start: Start) -> None:
-    row = await send(database, "test.misbehave", how="block", seconds=60)
-    process = start("command", row)
-    await seen(database, "idle in transaction")
+@pytest.mark.parametrize("signals", [1, 2])
+async def test_signals_end_it_at_once(
+    database: Database, start: Start, tmp_path: Path, signals: int
+) -> None:
+    """Also while Python would come to its end, where a signal has its default effect."""
+    row = await send(database, "slow.act", blocks=signals == 2)
+    with found(install(tmp_path / "slow", "slow", SLOW)):
+        process = start("command", row, plugins="slow")
+        await told(process, "begun")
     process.send_signal(signal.SIGINT)
-    assert process.stdout is not None
-    while "once more: at once" not in await anyio.to_thread.run_sync(process.stdout.readline):
-        pass
-    process.send_signal(signal.SIGINT)
+    await told(process, "once more: at once")
+    if signals == 2:
+        process.send_signal(signal.SIGINT)
     assert await anyio.to_thread.run_sync(process.wait, 30) == 130
     await seen(database, "gone")
 
