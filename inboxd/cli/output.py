@@ -145,7 +145,7 @@ class Fields:
         for name, value in self.values.items():
             if value is not None:
                 text = value if isinstance(value, str) else show(value)
-                first, *rest = [show(line) for line in text.splitlines()] or [""]
+                first, *rest = [_shown_line(line) for line in text.splitlines()] or [""]
                 yield f"  {name:<{width}}  {first}"
                 yield from (f"  {'':<{width}}  {line}" for line in rest)
 
@@ -175,7 +175,7 @@ def print_parts(parts: Iterable[Part], *, wide: bool = False) -> None:
         if isinstance(part, Table):
             lines = part.lines(width) if on_terminal() else part.plain()
         elif isinstance(part, str):
-            lines = map(show, part.split("\n"))
+            lines = map(_shown_line, part.split("\n"))
         else:
             lines = part.lines()
         for line in lines:
@@ -271,6 +271,12 @@ def show(value: object) -> str:
         case _:
             text = printable(str(value))
     return text
+
+
+def _shown_line(line: str) -> str:
+    """A line of somebody's text: as `show`, but tabs stay, and what belongs to its line break."""
+    end = "\r" if line.endswith("\r") else ""
+    return "\t".join(map(show, line.removesuffix("\r").split("\t"))) + end
 
 
 def _relative(value: object) -> str:

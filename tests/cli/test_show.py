@@ -53,6 +53,18 @@ def test_a_body_that_is_not_text_is_shown_too(
     assert "\x1b" not in cli("events", "show", id_, "--raw").out
 
 
+def test_a_body_keeps_its_tabs_and_its_line_breaks(
+    cli: Cli, sql: Sql, database: Database
+) -> None:
+    given = receipt()
+    given.body = b'{\r\n\t"a":\t1,\r\n\t"b": "\x1b[31m\r\x07"\r\n}'
+    anyio.run(receive, database, given)
+    ((id_,),) = sql("select id from inboxd.events")
+    out = cli("events", "show", id_, "--raw").out
+    shown = '{\r\n\t"a":\t1,\r\n\t"b": "\ufffd[31m\ufffd\ufffd"\r\n}'
+    assert f"body as it came:\n{shown}" in out
+
+
 def test_an_event_whose_receipt_is_gone_is_shown(cli: Cli, sql: Sql, database: Database) -> None:
     anyio.run(receive, database, receipt())
     sql("delete from inboxd.receipts")
