@@ -9,11 +9,12 @@ the time of its signature.
 import base64
 import binascii
 import json
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from inboxd.errors import Reject, UsageError
 from inboxd.model import duration
@@ -166,7 +167,15 @@ def _url(payload: HttpRequest, target: Target | None) -> str:
     path = payload.path
     if path and not path.startswith(("/", "?")):
         raise Reject("path: it begins with a slash, or with ? for a query")
+    if _climbs(path):
+        raise Reject("path: it has . or .. between slashes, which leads out of the target's URL")
     return (target.url.rstrip("/") if path.startswith("/") else target.url) + path
+
+
+def _climbs(path: str) -> bool:
+    """Whether a server, or a proxy before it, may take a part for a step, also up and out."""
+    parts = re.split(r"[/\\]", unquote(re.split("[?#]", path)[0]))
+    return any(part.partition(";")[0] in (".", "..") for part in parts)
 
 
 def _body(payload: HttpRequest) -> tuple[bytes, str]:

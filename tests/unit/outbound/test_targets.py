@@ -1,7 +1,8 @@
-"""Which breaker a request needs."""
+"""Which breaker a request needs; a path stays behind its target's URL."""
 
 import pytest
 
+from inboxd.errors import Reject
 from inboxd.outbound import targets as targets_module
 from inboxd.outbound.request import HttpRequest
 from inboxd.outbound.targets import Targets
@@ -36,3 +37,23 @@ def test_hosts_beyond_a_bound_have_no_breaker(monkeypatch: pytest.MonkeyPatch) -
     asked = [HttpRequest(url=f"https://{host}.example/") for host in ("a", "b", "c", "a")]
     breakers = [targets.prepare(each, {}, "key").breaker for each in asked]
     assert breakers == ["http.a.example", "http.b.example", "", "http.a.example"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/..", "/../admin", "/a/../../admin", "/./a", "/%2e%2e/admin", "/.%2E/admin"),
+        *("/..%2fadmin", "/a%2F..", "/..\\admin", "/..%5cadmin", "/..;/admin", "/..?a=b", "/..#a"),
+    ],
+)
+def test_a_path_does_not_lead_out_of_its_target(path: str) -> None:
+    with pytest.raises(Reject, match=r"path: .* out of the target's URL"):
+        breaker(HttpRequest(target="Bank", path=path))
+
+
+@pytest.mark.parametrize(
+    "path", ["/a..b/...", "/.well-known/x", "/a?b=../c", "?b=/../c", "/a#/../"]
+)
+def test_dots_elsewhere_are_nothing_to_refuse(path: str) -> None:
+    url = Targets(SETTINGS).prepare(HttpRequest(target="Bank", path=path), {}, "key").request.url
+    assert url == f"https://bank.example{path}"
