@@ -7,10 +7,13 @@ an endpoint is changed there alone.
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -18,11 +21,14 @@ from inboxd.cli import columns
 from inboxd.cli.deliveries import Name, deliveries, resend, send
 from inboxd.cli.groups import CommandGroup, Options
 from inboxd.cli.options import Acting, Asking, Careful, Looking, examples
-from inboxd.cli.output import Fields, TableColumn
+from inboxd.cli.output import Fields, TableColumn, remark
 from inboxd.errors import UsageError
 from inboxd.model import duration
 from inboxd.model.endpoints import endpoint_document, endpoint_state
 from inboxd.model.wording import span
+
+if TYPE_CHECKING:
+    from inboxd.settings import Settings
 
 NO_BOUND = "none"
 
@@ -237,6 +243,7 @@ def add(
         **{each: value for each, value in bounds.given().items() if value is not None},
     )
     row = dict(given.do(add_endpoint, new))
+    _remark_on(url, given.settings)
     _tell_secret(given, row, f"Endpoint {name} is added.", None if own else new.secret)
 
 
@@ -264,7 +271,23 @@ def change(
     if type:
         changes["types"] = type
     row = dict(given.do(change_endpoint, name, changes))
+    if url is not None:
+        _remark_on(url, given.settings)
     given.tell(endpoint_document(row), f"Endpoint {name} is changed: {', '.join(sorted(changes))}.")
+
+
+def _remark_on(url: str, settings: "Settings") -> None:
+    """Say of an address that nothing is sent there, as far as these settings tell."""
+    from inboxd.outbound.addresses import Allowed
+
+    host = urlsplit(url).hostname or ""
+    with suppress(ValueError):  # a name, which may lead anywhere
+        ip_address(host)
+        if not Allowed(settings.outbound.webhooks.allow).permits(host):
+            remark(
+                f"inboxd: {host} is not of the public internet: nothing is sent there unless "
+                "outbound.webhooks.allow, in the settings of the workers, has its range"
+            )
 
 
 @app.command("remove", epilog=examples("inboxd endpoints remove acme --yes"))

@@ -1,4 +1,4 @@
-"""The client's address, also behind proxies, and whether it may send.
+"""The client's address, also behind proxies, and whether it may send; how addresses are written.
 
 Owns the reading of `X-Forwarded-For` and `Forwarded`. Promises: they are read from the right and
 only as far as each hop is a trusted proxy, so no client can claim an address; an IPv4 address that
@@ -7,6 +7,7 @@ proxy that writes one of the two headers must not pass on the other one: where b
 and not the same, neither is believed, and the address is the proxy's.
 """
 
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -91,6 +92,15 @@ def normal(text: str) -> str | None:
         return None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return str(mapped or address)
+
+
+def plain_ipv4(host: str) -> str | None:
+    """The IPv4 address that a host is in another notation, as 127.1 is; None: it is in none."""
+    try:
+        plain = socket.inet_ntoa(socket.inet_aton(host))
+    except (OSError, ValueError):
+        return None
+    return None if plain == host else plain
 
 
 @lru_cache(_REMEMBERED)

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from inboxd.model import duration
+from inboxd.model.addresses import plain_ipv4
 
 # The type of the commands that deliver, and the queue of an endpoint's.
 DELIVER = "webhook.deliver"
@@ -81,6 +82,8 @@ def url_problem(url: str) -> str | None:
         return "must hold no user and no password: deliveries are signed"
     if parts.fragment:
         return "must have no fragment (#…): nobody would get it"
+    if plain_ipv4(host):
+        return "must have an IPv4 address in four numbers with dots between, as 192.0.2.7"
     return None if len(url.encode()) <= _LONGEST_URL else f"must have at most {_LONGEST_URL} bytes"
 
 

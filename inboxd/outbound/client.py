@@ -252,6 +252,8 @@ def _timed_out(host: str | None, request: TargetRequest, error: TimeoutError, be
     return f"{host} did not answer within {request.timeout:g} s."
 
 
+# The library tells them apart by its words alone.
+_TOO_MANY = ", or has more headers or longer ones than are read"
 # What went wrong, the most special first; {} is the error's own words.
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (aiohttp.ClientConnectorDNSError, "no address is known for this name"),
@@ -259,7 +261,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (aiohttp.ClientConnectorError, "it cannot be connected to: {}"),
     (aiohttp.ServerDisconnectedError, "it closed the connection without an answer"),
     (aiohttp.ClientPayloadError, "it closed the connection within its answer"),
-    (aiohttp.ClientResponseError, "what it answered is not valid HTTP"),
+    (aiohttp.ClientResponseError, f"what it answered is not valid HTTP{_TOO_MANY}"),
     (Exception, "the connection was lost: {}"),
 )
 

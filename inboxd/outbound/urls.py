@@ -8,6 +8,7 @@ import re
 from yarl import URL
 
 from inboxd.errors import TargetRefused
+from inboxd.model.addresses import plain_ipv4
 
 _LONGEST = 8192
 _SPACE = re.compile(r"[\x00-\x20\x7f]")
@@ -31,6 +32,11 @@ def checked_url(text: str) -> URL:
         raise TargetRefused(
             f"The URL of {host} has a user or a password in it, where logs would show them: give "
             "them as the header Authorization."
+        )
+    if plain := plain_ipv4(host):
+        raise TargetRefused(
+            f"The host {host} is {plain} in another notation, which is not asked: write it as "
+            f"{plain}; whether that may be asked is another matter."
         )
     return url.with_fragment(None)
 

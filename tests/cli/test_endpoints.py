@@ -54,6 +54,7 @@ def test_a_secret_of_ones_own_is_not_shown(cli: Cli, sql: Sql, tmp_path: Any) ->
         (("a b", "https://a.example", "--type", "*"), "the name 'a b' must have at most"),
         (("a", "ftp://a.example", "--type", "*"), "the URL must begin with https://"),
         (("a", "https://me:pw@a.example", "--type", "*"), "the URL must hold no user"),
+        (("a", "http://127.1/in", "--type", "*"), "an IPv4 address in four numbers"),
         (("a", "https://a.example", "--type", "us*"), "the type 'us*' must be a type such as"),
         (("a", "https://a.example"), "which types does it get?"),
         (("a", "https://a.example", "--type", "*", "--rate", "fast"), "a rate is a number by"),
@@ -64,6 +65,21 @@ def test_what_no_endpoint_can_be(cli: Cli, arguments: tuple[str, ...], problem: 
     ran = cli("endpoints", "add", *arguments)
     assert (ran.code, problem in ran.err) == (2, True), ran.err
     assert "pw@" not in ran.err
+
+
+@pytest.mark.parametrize("host", ["10.1.2.3", "0.0.0.0", "[::1]"])  # noqa: S104 - a URL's
+def test_an_address_to_which_nothing_is_sent_is_remarked_on(
+    cli: Cli, acme: str, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    change = ("endpoints", "change", "acme", "--url", f"http://{host}/in")
+    told = f"{host.strip('[]')} is not of the public internet: nothing is sent there unless"
+    for line in (change, ("endpoints", "add", "own", f"http://{host}/in", "--type", "*")):
+        ran = cli(*line)
+        assert (ran.code, told in ran.err, "outbound.webhooks.allow" in ran.err) == (0, True, True)
+    assert "public" not in cli("endpoints", "change", "acme", "--rate", "5/m").err
+    assert "public" not in cli(*change[:-1], "https://8.8.8.8/in").err
+    monkeypatch.setenv("INBOXD_OUTBOUND__WEBHOOKS__ALLOW", '["0.0.0.0/0", "::/0"]')
+    assert "public" not in cli(*change).err
 
 
 def test_a_name_is_taken_once(cli: Cli, acme: str) -> None:
