@@ -64,6 +64,7 @@ _VERIFIED = (
     TableColumn("frames", kind="number"),
     TableColumn("bytes", lambda row: size(row["bytes"]), kind="number"),
     TableColumn("damage", cut="right"),
+    TableColumn("torn", cut="right", legend="where a process ended while it wrote"),
 )
 
 Raw = Annotated[bool, typer.Option("--raw", help="The bodies as they came, too.")]
@@ -149,7 +150,13 @@ def verify(given: Looking) -> None:
 
     found = [look(folder)._asdict() for folder in folders(_path(given))]
     damaged = sum(len(each["damage"]) for each in found)
+    torn = sum(len(each["torn"]) for each in found)
     told = [f"{plural(damaged, 'place')} damaged: the drain sets them apart"] if damaged else []
+    if torn:
+        told.append(
+            f"{plural(torn, 'file')} torn at the end: the drain passes by what was not answered; "
+            "something was, if the file was cut by anything else than the end of its process"
+        )
     given.print({"folders": found, "damaged": damaged}, [columns.table(_VERIFIED, found)], told)
     raise typer.Exit(Exit.PROBLEMS if damaged else Exit.OK)
 

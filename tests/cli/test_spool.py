@@ -97,6 +97,23 @@ def test_flipped_bits_are_found(run_cli: Cli, path: Path) -> None:
     assert run_cli("spool", "list", "--json").json["folders"][0]["damaged"] == 1
 
 
+@pytest.mark.usefixtures("away")
+def test_a_torn_end_is_told_and_is_no_damage(run_cli: Cli, path: Path) -> None:
+    """As SIGKILL leaves it: `list` counts none, and the drain passes it by."""
+    owned = spool(path, receipt(), receipt())
+    [segment] = owned.folder.glob("*.segment")
+    segment.write_bytes(segment.read_bytes()[:-5])
+    growing = run_cli("spool", "verify", "--json")
+    assert (growing.code, growing.json["folders"][0]["torn"]) == (0, [])
+    owned.release()
+    result = run_cli("spool", "verify", "--json")
+    [folder] = result.json["folders"]
+    assert (result.code, result.json["damaged"], folder["frames"]) == (0, 0, 1)
+    assert (folder["damage"], len(folder["torn"])) == ([], 1)
+    assert folder["torn"][0].startswith(f"{segment.name} at ")
+    assert "1 file torn at the end" in run_cli("spool", "verify").err
+
+
 def test_it_is_drained_now(cli: Cli, path: Path, sql: Sql) -> None:
     page = [receipt(received(payload={"n": n})) for n in range(3)]
     spool(path, *page).release()

@@ -120,6 +120,7 @@ class Drain:
         self.drained = 0
         self._trouble: str | None = None
         self._locked: tuple[UUID, float] | None = None  # what waits for a lock, and since when
+        self._told_torn: set[Path] = set()
 
     async def run(self) -> None:
         """Drain what comes, until cancelled."""
@@ -319,6 +320,7 @@ class Drain:
         size = sum(len(each.content) for each in waiting)
         while len(waiting) < most and size < _PAGE_BYTES:
             page = reader.page(most - len(waiting), _PAGE_BYTES - size, owned=owned)
+            self._tell_of_torn(reader)
             if not page:
                 return
             size += sum(len(content) for _, content in page)
@@ -330,6 +332,18 @@ class Drain:
                 else:
                     frame = SpooledFrame(order, number, index, folder, receipt, content)
                     waiting.append(frame)
+
+    def _tell_of_torn(self, reader: Reader) -> None:
+        """Once of each: a drain that begins again passes the same ends by again."""
+        for each in reader.torn:
+            if each.segment not in self._told_torn:
+                self._told_torn.add(each.segment)
+                _log.warning(
+                    "a spooled file ends within a webhook, which is passed by; it was not "
+                    "answered, unless something else than its process cut the file",
+                    file=str(each.segment),
+                    bytes=each.bytes,
+                )
 
     async def _store(self, page: Sequence[SpooledFrame], write: Write | None = None) -> None:
         """Write a page; what the database refuses, or takes too long for, is found by halving.

@@ -68,12 +68,16 @@ class ApartItem(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """What the checksums of a folder say; damage: segment, place and reason of each."""
+    """What the checksums of a folder say; damage: segment, place and reason of each.
+
+    torn: segment and place of each frame that was begun and not ended, by a process that is gone.
+    """
 
     folder: str
     frames: int
     bytes: int
     damage: list[str]
+    torn: list[str]
 
 
 def spool_path(path: Path | None) -> Path:
@@ -161,16 +165,20 @@ def item_named(path: Path, name: str) -> ApartItem:
 
 def verify(folder: Path) -> Verified:
     """Compare each checksum of a folder, also of what is drained and not removed yet."""
-    frames, size, damage = 0, 0, []
+    frames, size = 0, 0
+    damage: list[str] = []
+    torn: list[str] = []
     owned = is_owned(folder)
     paths = segments(folder, _FILES)
     for path in paths:
         for each in _scanned(path):
             if isinstance(each, Frame):
                 frames, size = frames + 1, each.end - each.start + size
-            elif not (owned and path == paths[-1] and each.torn):
+            elif not each.torn:
                 damage.append(f"{path.name} at {each.start}: {each.reason}")
-    return Verified(folder.name, frames, size, damage)
+            elif not owned or path != paths[-1]:
+                torn.append(f"{path.name} at {each.start}: {each.end - each.start} bytes")
+    return Verified(folder.name, frames, size, damage, torn)
 
 
 def _listings(folder: Path) -> list[Path]:

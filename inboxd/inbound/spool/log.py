@@ -160,6 +160,13 @@ class Spooled(NamedTuple):
     content: bytes
 
 
+class TornEnd(NamedTuple):
+    """The beginning of a frame at the end of a segment that nobody writes on."""
+
+    segment: Path
+    bytes: int
+
+
 class Reader:
     """The drainer's end of a folder: frames in order, from the cursor on."""
 
@@ -173,7 +180,7 @@ class Reader:
         self._given = self.cursor
         # Segments that were read to their end, for good, and the last frame that was given by then.
         self._read_out: dict[Path, int] = {}
-        self.torn = 0
+        self.torn: list[TornEnd] = []
         self.apart = 0
 
     def page(self, rows: int, bytes_: int, *, owned: Callable[[], bool]) -> list[Spooled]:
@@ -246,7 +253,7 @@ class Reader:
                 elif each.torn and each.end == size:
                     if growing:
                         return False
-                    self.torn += 1
+                    self.torn.append(TornEnd(path, each.end - each.start))
                 elif each.number is None or each.number > self.cursor:
                     file.seek(each.start)
                     self._set_apart(path, each, file.read(each.end - each.start))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from inboxd.errors import NotDurable, SpoolFull
 from inboxd.inbound.spool import drain as draining
@@ -249,3 +250,21 @@ async def test_a_folder_that_vanishes_stops_nobody(process: Process, tables: Tab
     drain._pass_by(page.rows)
     await drain.finish()
     assert tables.bodies == ["1", "2"]
+
+
+async def test_a_torn_end_is_in_the_log_once(process: Process, tables: Tables) -> None:
+    """Whether it was answered is not known to the spool: something else may have cut the file."""
+    tables.is_away = True
+    await process.send("1", "2")
+    process.owned.release()
+    [segment] = process.owned.folder.glob("*.segment")
+    segment.write_bytes(segment.read_bytes()[:-5])
+    drain = process.drain()
+    with capture_logs() as logs:
+        assert not await drain._turn(), "it begins again"
+        tables.is_away = False
+        await drain.finish()
+    assert tables.bodies == ["1"]
+    (told,) = [each for each in logs if "ends within a webhook" in each["event"]]
+    assert (told["log_level"], told["file"]) == ("warning", str(segment))
+    assert told["bytes"] > 0
