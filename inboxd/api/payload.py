@@ -14,6 +14,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from math import isinf
 from typing import Any, Generic, TypeVar, get_args
 from uuid import UUID
 
@@ -50,6 +51,7 @@ _PLAIN = frozenset(get_args(ErrorType)) - _QUOTING
 _LONGEST_NUMBER = 308
 _OVERLONG = re.compile(rf"[0-9]{{{_LONGEST_NUMBER + 1}}}")
 _DIGITS = frozenset("0123456789")
+_DIGITS_BUT_ZERO = _DIGITS - {"0"}
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ def _has_long_run(raw: str) -> bool:
 
 
 def _refuse_overlong(raw: str) -> None:
-    """Raise if a number, not a text, is longer than any float: it would be read as infinite."""
+    """Raise if a number, not a text, is held by no float: it would be read as infinite or zero."""
     if not _OVERLONG.search(raw):
         return
     numbers: list[str] = []
@@ -198,8 +200,14 @@ def _refuse_overlong(raw: str) -> None:
         json.loads(raw, parse_int=numbers.append, parse_float=numbers.append)
     except (ValueError, RecursionError):
         return  # the validator names the mistake better
-    if any(_OVERLONG.search(number) for number in numbers):
+    if not all(map(_is_held, numbers)):
         raise PayloadError("a number in it is out of range.")
+
+
+def _is_held(number: str) -> bool:
+    """Whether a float is about that number, and no other one."""
+    value = float(number)
+    return not isinf(value) and (value != 0 or _DIGITS_BUT_ZERO.isdisjoint(number))
 
 
 def _written_as(handler: Handler) -> str:

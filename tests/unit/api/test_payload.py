@@ -1,5 +1,6 @@
 """Payloads become what the annotation says, or a refusal that names the field and no value."""
 
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -229,6 +230,29 @@ def test_its_refusals_speak_of_the_event(carrier: CommandHandler) -> None:
     assert caught.value.path == "age"
     with pytest.raises(PayloadError, match=r"a\.b version 3 is too new"):
         decode_event_command(carrier, draft.payload, 3, attempts=0)
+
+
+@pytest.mark.parametrize("number", [sys.float_info.max, 1.8e-307, 2.2e-308, 5e-324, -5e-324])
+def test_a_number_that_a_float_holds_is_read_however_long_it_is(number: float) -> None:
+    """In jsonb it has no exponent, and is written out."""
+    found = decode(taking(dict[str, Any]), f'{{"n":{Decimal(number):f}}}', 1)
+    assert float(found["n"]) == number
+    short = format(Decimal(repr(number)), "f")
+    assert float(decode(taking(dict[str, Any]), f'{{"n":{short}}}', 1)["n"]) == number
+    digits = "0." + "1" * 16_383
+    assert decode(taking(dict[str, Any]), f'{{"n":{digits},"zero":0}}', 1)["n"] == float(digits)
+
+
+@pytest.mark.parametrize("number", ["1.8e308", "-1e400", "1e-400", "-2e-324"])
+def test_a_number_that_no_float_holds_is_out_of_range(number: str) -> None:
+    with pytest.raises(PayloadError, match="out of range"):
+        decode(taking(dict[str, Any]), f'{{"n":{Decimal(number):f}}}', 1)
+
+
+def test_a_payload_has_at_most_200_levels() -> None:
+    decode(taking(list[Any]), "[" * 200 + "]" * 200, 1)
+    with pytest.raises(PayloadError, match="recursion limit"):
+        decode(taking(list[Any]), "[" * 202 + "]" * 202, 1)
 
 
 @pytest.mark.parametrize("digits", [309, 310, 617, 618])
