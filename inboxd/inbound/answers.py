@@ -35,11 +35,9 @@ class Refusal(Exception):
         self.detail = detail
 
 
-def _refusal(status: HTTPStatus, *headers: tuple[bytes, bytes], close: bool = False) -> Answer:
+def _refusal(status: HTTPStatus, *headers: tuple[bytes, bytes]) -> Answer:
     body = orjson.dumps({"type": "about:blank", "title": status.phrase, "status": status.value})
     fields = [(b"content-type", _PROBLEM), (b"content-length", b"%d" % len(body)), *headers]
-    if close:
-        fields.append((b"connection", b"close"))
     return _answer(status, fields, body)
 
 
@@ -55,10 +53,10 @@ UNAUTHORIZED = _refusal(HTTPStatus.UNAUTHORIZED, (b"www-authenticate", b"Signatu
 FORBIDDEN = _refusal(HTTPStatus.FORBIDDEN)
 NOT_FOUND = _refusal(HTTPStatus.NOT_FOUND)
 METHOD_NOT_ALLOWED = _refusal(HTTPStatus.METHOD_NOT_ALLOWED, (b"allow", b"POST"))
-# The rest of the body is not read.
-TOO_LARGE = _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, close=True)
+# Whether the connection ends after an answer, such as one before the whole body, it says itself.
+TOO_LARGE = _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 UNSUPPORTED = _refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, (b"accept-encoding", b"identity"))
-ERROR = _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, close=True)
+ERROR = _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 @lru_cache(_LONGEST_WAIT)

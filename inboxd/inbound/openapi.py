@@ -36,7 +36,7 @@ _REFUSALS: Mapping[HTTPStatus, str] = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than the source allows.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is compressed.",
     HTTPStatus.TOO_MANY_REQUESTS: "More requests than the rate allows: send it again later.",
-    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "The headers are larger than 32 KiB.",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "More than 100 headers, or than 32 KiB of them.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "The receiver failed: send it again later.",
     HTTPStatus.SERVICE_UNAVAILABLE: "It cannot be made durable now: send it again later.",
 }

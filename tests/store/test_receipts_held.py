@@ -16,9 +16,11 @@ from tests.support.verdicts import safety
 pytestmark = pytest.mark.anyio
 
 
-async def pause(database: Database, source: str = "psp") -> None:
+async def pause(database: Database, source: str = "psp", mode: str = "hold") -> None:
     await database.execute(
-        "insert into inboxd.controls (kind, name, actor) values ('source', $1, 'me')", source
+        "insert into inboxd.controls (kind, name, actor, mode) values ('source', $1, 'me', $2)",
+        source,
+        mode,
     )
 
 
@@ -36,8 +38,10 @@ async def written(database: Database) -> list[int]:
     return [row[0] for row in rows]
 
 
-async def test_what_is_held_is_stored_and_not_processed(database: Database) -> None:
-    await pause(database)
+@pytest.mark.parametrize("mode", ["hold", "refuse"])
+async def test_what_is_held_is_stored_and_not_processed(database: Database, mode: str) -> None:
+    """Also what a receiver takes that does not know yet that it is to refuse."""
+    await pause(database, mode=mode)
     given, other = numbered(1), receipt(source="another")
     answers = await receive(database, given, other)
     assert answers == [
