@@ -57,5 +57,21 @@ async def forget(connection: Connection, sql: Statements) -> None:
 
 
 async def listed(session: Session, silence: timedelta, limit: int) -> list[Row]:
-    """The receivers that live; those too that died a short time ago, after such a silence."""
-    return await session.fetch("list_receivers", silence, limit)
+    """The receivers that live; those too that died a short time ago, after such a silence.
+
+    Not one in whose place its supervisor has started another: nothing is to be done about it.
+    """
+    rows = await session.fetch("list_receivers", silence, limit)
+    newest = {_place(row): row["started_at"] for row in rows if row["state"] != "dead"}
+    return [
+        row
+        for row in rows
+        if row["state"] != "dead"
+        or row["process"] is None
+        or newest.get(_place(row), row["started_at"]) <= row["started_at"]
+    ]
+
+
+def _place(row: Row) -> tuple[str, str, int | None]:
+    """Which of a supervisor's processes it is."""
+    return row["name"], row["host"], row["process"]

@@ -53,9 +53,7 @@ def test_a_body_that_is_not_text_is_shown_too(
     assert "\x1b" not in cli("events", "show", id_, "--raw").out
 
 
-def test_a_body_keeps_its_tabs_and_its_line_breaks(
-    cli: Cli, sql: Sql, database: Database
-) -> None:
+def test_a_body_keeps_its_tabs_and_its_line_breaks(cli: Cli, sql: Sql, database: Database) -> None:
     given = receipt()
     given.body = b'{\r\n\t"a":\t1,\r\n\t"b": "\x1b[31m\r\x07"\r\n}'
     anyio.run(receive, database, given)

@@ -46,6 +46,39 @@ def test_receivers_are_shown_beside_workers(cli: Cli, sql: Sql) -> None:
     assert {"side", "dead", "bets"} <= side
 
 
+def test_a_dead_one_in_whose_place_another_was_started_is_left_out(cli: Cli, sql: Sql) -> None:
+    """Its supervisor did what was to be done."""
+    started = """
+    insert into inboxd.receivers
+        (id, name, process, host, pid, version, sources, started_at, beat_at)
+    select gen_random_uuid(), name, process, host, 1, '0.1', '{bets}', now() - started,
+           now() - silence
+      from (values ('door', 1, 'h', interval '50 min', interval '40 min'),
+                   ('door', 1, 'h', '40 min', '30 min'),
+                   ('door', 1, 'h', '30 min', '0'),
+                   ('door', 1, 'other', '50 min', '40 min'),
+                   ('door', 2, 'h', '50 min', '40 min'),
+                   ('alone', null, 'h', '50 min', '40 min'),
+                   ('alone', null, 'h', '30 min', '0'))
+        as r(name, process, host, started, silence)"""
+    sql(started)
+    found = cli("status", "--json").json["receivers"]
+    shown = [(each["name"], each["process"], each["host"], each["state"]) for each in found]
+    assert shown == [
+        ("alone", None, "h", "dead"),
+        ("alone", None, "h", "running"),
+        ("door", 1, "h", "running"),
+        ("door", 2, "h", "dead"),
+        ("door", 1, "other", "dead"),
+    ]
+    dead = [
+        each["found"]
+        for each in cli("doctor", "--json").json["findings"]
+        if each["subject"] == "receivers" and "has been silent" in each["found"]
+    ]
+    assert len(dead) == 3
+
+
 def test_the_workers_of_one_supervisor_are_one_row(cli: Cli, sql: Sql) -> None:
     sql(_WORKERS)
     assert len(cli("status", "--json").json["workers"]) == 4
