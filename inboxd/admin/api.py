@@ -26,6 +26,7 @@ from inboxd import operations
 from inboxd.admin.answers import RequestRefused, found, of_error, problem
 from inboxd.admin.budget import Budget
 from inboxd.admin.openapi import openapi
+from inboxd.admin.redaction import Redaction
 from inboxd.admin.revealing import Revealing
 from inboxd.admin.screens.roles import Role, Visitor
 from inboxd.admin.tokens import Tokens
@@ -61,6 +62,7 @@ class AdminApi:
         self._at_once = anyio.CapacityLimiter(_AT_ONCE)
         self._tenants = operations.Tenants(settings.tenants)
         self._revealing = Revealing(settings)
+        self._redaction = Redaction(settings.admin)
 
     def take_over(self, tokens: Tokens) -> None:
         """Serve those who have one of these, from the next request on."""
@@ -120,6 +122,7 @@ class AdminApi:
             )
         if payload or raw:
             await self._revealing.note(f"{table} {row['id']}", caller)
+        self._redaction.hide(row)
         return found(row)
 
     async def _act(self, request: Request, caller: Visitor) -> Response:

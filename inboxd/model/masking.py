@@ -2,7 +2,8 @@
 
 Owns the masking. Promises: it errs on the side of hiding too much, a password that the cut goes
 through is hidden too, and its time grows with the text's length only.
-Known limit: a password is recognised by its place in a URL or behind `password=`, not by its look.
+Known limit: a password is recognised by its place in a URL, behind `password=` or as the quoted
+value of a quoted `"password":`, not by its look.
 """
 
 import re
@@ -11,19 +12,32 @@ MASK = "********"
 
 _WORD = re.compile(r"\S+")
 _BEFORE_PASSWORD = re.compile(r"://[^:/@]*:")
-_AS_PARAMETER = re.compile(r"((?:password|passwd|pwd|secret|token)=)[^\s&;]+", re.IGNORECASE)
+_SECRETS = "password|passwd|pwd|secret|token"
+_AS_PARAMETER = re.compile(rf"((?:{_SECRETS})=)[^\s&;]+", re.IGNORECASE)
+# As JSON has it, or a message that shows a dict: the name, its quotes, the value in quotes.
+_AS_FIELD = re.compile(
+    r"""((["'])([\w\-]++)\2\s{0,2}:\s{0,2})(?:"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?)""", re.DOTALL
+)
+_NAMES_A_SECRET = re.compile(_SECRETS, re.IGNORECASE)
 
 
 def redact(text: str, at_most: int | None = None) -> str:
-    """Mask passwords of URLs and of `password=…` parameters, in its first characters if bounded."""
+    """Mask passwords of URLs, parameters and quoted fields, in its first characters if bounded."""
     is_cut = at_most is not None and len(text) > at_most
     if is_cut:
         text = f"{text[:at_most]}@"  # what is behind the cut would tell a password from a port
     if "=" in text:
         text = _AS_PARAMETER.sub(rf"\1{MASK}", text)
+    if ":" in text and _NAMES_A_SECRET.search(text):
+        text = _AS_FIELD.sub(_without_value, text)
     if "@" in text and "://" in text:
         text = _WORD.sub(_without_password, text)
     return text.removesuffix("@") if is_cut else text
+
+
+def _without_value(field: re.Match[str]) -> str:
+    """A field without its value, if its name is that of a secret."""
+    return f"{field[1]}{MASK}" if _NAMES_A_SECRET.search(field[3]) else field[0]
 
 
 def _without_password(word: re.Match[str]) -> str:

@@ -16,9 +16,17 @@ from inboxd.settings.values import Duration, Names, is_private_url
 
 # Fewer bytes of a token could be guessed.
 _LEAST = 16
+# Names of keys whose values are secrets wherever they stand.
+_SECRETS = (
+    *("password", "passwd", "pwd", "passphrase", "secret", "token", "authorization", "cookie"),
+    *("api_key", "private_key", "credential", "signature", "card", "cvv", "cvc", "iban"),
+)
 # A part of an address that a browser may have, and no link may leave.
 _PREFIX = r"^/([A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*/?)?$"
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
+
+# Fewer letters and digits would be in nearly any name.
+_LEAST_WORD = 3
 
 RoleName = Literal["viewer", "reader", "operator", "admin"]
 
@@ -26,6 +34,16 @@ RoleName = Literal["viewer", "reader", "operator", "admin"]
 def _hash(secret: SecretStr) -> SecretStr:
     read_password_hash(secret.get_secret_value())
     return secret
+
+
+def _words(names: tuple[str, ...]) -> tuple[str, ...]:
+    short = [each for each in names if sum(map(str.isalnum, each)) < _LEAST_WORD]
+    if short:
+        raise ValueError(
+            f"{short[0]!r} is in too many names: a part of a key has {_LEAST_WORD} letters or "
+            "digits at least"
+        )
+    return names
 
 
 def _issuer(url: str) -> str:
@@ -206,6 +224,18 @@ class Admin(Section):
         default=False,
         description="Whether each payload that is looked at is a line of the audit; where none can "
         "be written, as on a standby, no payload is shown. True where you must know who saw data.",
+    )
+    redact_keys: Annotated[Names, AfterValidator(_words)] = Field(
+        _SECRETS,
+        description="Parts of names, upper or lower case, whose values are shown as ******** in "
+        "payloads, headers, results and errors of a row, on the screens and by the API. Add those "
+        "of your own secrets; empty: none is hidden.",
+    )
+    hidden_types: Names = Field(
+        (),
+        description="Types of events and commands, such as `payment.*`, whose payloads, headers "
+        "and results nobody sees on the screens or by the API. Set it for what is only for those "
+        "who may read the database.",
     )
     tokens: tuple[AdminToken, ...] = Field(
         (),

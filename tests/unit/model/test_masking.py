@@ -18,6 +18,10 @@ from inboxd.model.masking import redact
         ("one ://a:p@h,\nanother 'x://:q@h'", "one ://a:********@h,\nanother 'x://:********@h'"),
         ("host=h password=p user=u", "host=h password=******** user=u"),
         ("?user=u&Password=p@q&x=1", "?user=u&Password=********&x=1"),
+        ("input {'api_token': 'p', 'a': 'b'}", "input {'api_token': ********, 'a': 'b'}"),
+        ('{"user": "u", "Password" : "p\\"q"}', '{"user": "u", "Password" : ********}'),
+        ('{"password": "cut off', '{"password": ********'),
+        ("unexpected token: 'x'", "unexpected token: 'x'"),
     ],
 )
 def test_redact(text: str, shown: str) -> None:
@@ -33,7 +37,9 @@ def test_a_password_that_the_cut_goes_through_is_hidden() -> None:
     assert redact("me@h.org", 3) == "me@"
 
 
-@pytest.mark.parametrize("word", ["x", "://a:", "://", "password", "@", "=://a"])
+@pytest.mark.parametrize(
+    "word", ["x", "://a:", "://", "password", "@", "=://a", '"', '"token":', '"token":"\\\\']
+)
 def test_hostile_text_takes_no_longer_than_other_text(word: str) -> None:
     text = f"{word * 200_000} = ://u:p@h"
     started = time.process_time()

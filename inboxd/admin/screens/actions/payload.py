@@ -3,7 +3,9 @@
 Promises that the old row keeps its payload, that both are shown as they are stored, to the last
 digit, and that whoever sees it is in the audit where that is wanted. Events are facts, so there is
 no such action on them.
-Known limit: for commands without an ordering key; the others run again in their own place.
+Known limits: for commands without an ordering key; the others run again in their own place. A
+payload of which the settings hide something is replaced on a terminal, since what is shown here is
+what would be stored.
 *See:* `operations/rows.py`.
 """
 
@@ -15,6 +17,7 @@ from starlette.datastructures import QueryParams
 
 from inboxd import operations
 from inboxd.admin.answers import RequestRefused
+from inboxd.admin.redaction import Redaction
 from inboxd.admin.screens.actions.contract import (
     ActionTold,
     ActionVisit,
@@ -33,9 +36,15 @@ from inboxd.operations.payloads import MOST, payload_as_stored, payload_text
 _MOST_BODY: Final = 3 * MOST + 16 * 1024
 
 
-async def _payload(visit: ActionVisit, id_: int) -> str:
+async def _payload(visit: ActionVisit, id_: int, type_: str) -> str:
     """What the command holds, as a person reads it; who looks is written down first."""
     text = await payload_text(visit.session, id_)
+    redaction = Redaction(visit.settings.admin)
+    if redaction.hides_type(type_) or redaction.hides_some([text]):
+        raise Conflict(
+            f"of the payload of command {id_} something is hidden on the screens, as redact_keys "
+            "or hidden_types of [admin] want it: replace it on a terminal, " + _command(id_)
+        )
     if visit.settings.admin.audit_payloads:
         target = f"commands {id_}"
         await operations.viewed(visit.session, target, actor=visit.visitor.actor)
@@ -63,7 +72,7 @@ async def _ask(visit: ActionVisit) -> Question:
             f"command {id_} has an ordering key, so it runs again in its own place, with its own "
             "payload: replay it as it is, or send another"
         )
-    old = await _payload(visit, id_)
+    old = await _payload(visit, id_, found.sample[0]["type"])
     typed = visit.typed.get("payload")
     new = await _typed(visit, typed)
     fields = [

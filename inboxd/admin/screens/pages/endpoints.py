@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from inboxd.admin.redaction import Redaction
 from inboxd.admin.screens.pages.paging import part_of
 from inboxd.admin.screens.pages.queries import one_of, page_size, row_number
 from inboxd.admin.screens.roles import Role
@@ -39,7 +40,9 @@ async def _one(visit: PageVisit) -> ScreenPage:
         below=row_number(visit.query, "below"),
         limit=limit,
     )
-    rows = delivered.rows
+    rows, redaction = delivered.rows, Redaction(visit.settings.admin)
+    for row in rows:
+        redaction.hide(row)
     if not visit.visitor.may(Role.READER):
         rows = [row | {"answer": None} for row in rows]
     found = await overview(visit)

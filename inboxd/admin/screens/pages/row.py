@@ -1,8 +1,9 @@
 """One event or command in full: where it came from, what became of it, what it brought about.
 
 Promises that payloads are shown on request alone (`application.py` knows who may ask), and at most
-`_SHOWN` bytes of each. Known limit: numbers that no double holds lose digits, as in JSON anywhere.
-*See:* `operations/details.py`.
+`_SHOWN` bytes of each, without what the settings want to be left out. Known limit: numbers that no
+double holds lose digits, as in JSON anywhere.
+*See:* `operations/details.py`, `admin/redaction.py`.
 """
 
 from collections.abc import Collection
@@ -10,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from inboxd import operations
+from inboxd.admin.redaction import Redaction
 from inboxd.admin.screens.pages.origins import origin_shown
 from inboxd.admin.screens.pages.queries import is_set
 from inboxd.admin.screens.pages.titles import labels_of, titles_of_rows
@@ -48,6 +50,7 @@ async def _show(table: HotTable, visit: PageVisit) -> ScreenPage | Elsewhere:
         row = operations.alone(table, id_, row, own)
     if not isinstance(id_, int):
         return Elsewhere(f"/{table}/{row['id']}")
+    hidden = Redaction(visit.settings.admin).hide(row)
     shown = {
         "table": table,
         "kind": kind,
@@ -55,6 +58,7 @@ async def _show(table: HotTable, visit: PageVisit) -> ScreenPage | Elsewhere:
         "origin": await origin_shown(visit, row) if own is None else None,
         "titles": await titles_of_rows(visit, row["children"]),
         "contents": _contents(row) if payload else None,
+        "hidden": hidden,
         "can_read": visit.visitor.may(Role.READER) and "content" not in visit.session.withheld,
         "skipped": row["status"] == "cancelled" and not row.get("cancel_requested"),
         "more": {key: row[key] for key in sorted(row.keys() - _APART) if row[key] is not None},

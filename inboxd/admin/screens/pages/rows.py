@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from inboxd import operations
 from inboxd.admin.answers import RequestRefused
+from inboxd.admin.redaction import Redaction
 from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, Slice, top_of
 from inboxd.admin.screens.formatting import moment
@@ -105,11 +106,25 @@ def _filter(table: HotTable, visit: PageVisit) -> Filter:
         detail = "commands of events may be of any tenant: they are for those who may see all"
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
     named["lane"] = visit.query.get("topic" if table == "events" else "queue") or None
-    return operations.read_filter(
+    wanted = operations.read_filter(
         named,
         statuses=given(visit.query, "status"),
         commands=given(visit.query, "commands") if table == "events" else (),
     )
+    _refuse_to_guess(table, visit, wanted)
+    return wanted
+
+
+def _refuse_to_guess(table: HotTable, visit: PageVisit, wanted: Filter) -> None:
+    """What the settings hide could be guessed by a filter. Raises RequestRefused."""
+    redaction = Redaction(visit.settings.admin)
+    by_type = wanted.type is not None and redaction.hides_type(wanted.type)
+    if wanted.payload and (by_type or redaction.hides_some(wanted.payload)):
+        detail = (
+            "redact_keys and hidden_types of [admin] hide here what this filter looks for: use "
+            f"`inboxd {table} list --payload`"
+        )
+        raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
 
 
 def _tenant(visitor: Visitor, asked: str | None) -> str | None:
