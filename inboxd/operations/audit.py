@@ -66,7 +66,7 @@ async def actions(session: Session, wanted: store.AuditFilter) -> FoundActions:
         _check(wanted.action)
     any_entry = wanted.actor is None and wanted.action is None and wanted.target is None
     look = wanted.limit if any_entry else LOOKED_AT
-    async with session.connection.transaction(readonly=True):
+    async with session.reading():
         await finding.plan_looks(session, walk=True)
         found = await store.audit(session, wanted, look)
     rows = [{name: row[name] for name in _ENTRY} for row in found if row["id"] is not None]

@@ -20,7 +20,7 @@ _LOOKED: Final = 500
 async def happened(session: Session, back: timedelta) -> list[Marker]:
     """What happened from so long ago until now, the newest first, `MOST` of a kind at most."""
     now = await statistics.database_time(session.connection, session.sql)
-    async with session.connection.transaction(readonly=True):
+    async with session.reading():
         await finding.plan_looks(session, walk=True)
         return await markers.listed(
             session, now - back, now + timedelta(seconds=1), look=_LOOKED, limit=MOST

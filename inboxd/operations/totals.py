@@ -79,7 +79,7 @@ async def count_all(
     session: Session, table: HotTable, *, type_: str | None = None, tenant: str | None = None
 ) -> Totals:
     """Count; None: of any type, of any tenant."""
-    async with session.connection.transaction(isolation="repeatable_read", readonly=True):
+    async with session.reading(snapshot=True):
         settled, without = await _settled(session, table, type_, tenant)
         unsettled = await _unsettled(session, table, type_, tenant)
         processing: Number | None = unsettled[Status.RUNNING]

@@ -10,8 +10,8 @@ PGHOST) share one time-out.
 
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -184,6 +184,16 @@ def arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dic
             context.load_cert_chain(database.tls_cert, database.tls_key)
         arguments["ssl"] = context
     return arguments
+
+
+@asynccontextmanager
+async def apart(connection: Connection) -> AsyncIterator[None]:
+    """A block that may fail without being the end of the transaction that is open, if one is."""
+    if connection.is_in_transaction():
+        async with connection.transaction():
+            yield
+    else:
+        yield
 
 
 async def one_row(connection: Connection, statement: str, *arguments: object) -> Row:

@@ -107,7 +107,7 @@ class View:
 @asynccontextmanager
 async def snapshot(session: Session, table: HotTable, index: Index | None) -> AsyncIterator[View]:
     """One view of the database for the `async with` block; looks walk indexes at first."""
-    async with session.connection.transaction(isolation="repeatable_read", readonly=True):
+    async with session.reading(snapshot=True):
         yield await begin_looks(session, table, index)
 
 

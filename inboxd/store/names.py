@@ -9,19 +9,17 @@ from collections.abc import Mapping
 
 import asyncpg
 
-from inboxd.store.connections import Connection
+from inboxd.store.connections import Connection, apart
 from inboxd.store.statements import Statements
 
 Names = Mapping[str, frozenset[str]]
 
 
 async def declared(connection: Connection, sql: Statements) -> Names | None:
-    """The names of each kind: see `list_names.sql`; None for a role that may not read them.
-
-    Not within a transaction, which the refusal would end.
-    """
+    """The names of each kind: see `list_names.sql`; None for a role that may not read them."""
     try:
-        rows = await connection.fetch(sql["list_names"])
+        async with apart(connection):
+            rows = await connection.fetch(sql["list_names"])
     except asyncpg.InsufficientPrivilegeError:
         return None
     found = defaultdict(set)

@@ -41,6 +41,7 @@ _NOT_LOCAL = ("application_name", "default_transaction", "tcp_")
 _GRACE_SECONDS = 5.0
 # Seconds that tidying a connection, or saying goodbye on it, may take before it is dropped.
 _PATIENCE = 5.0
+_REMEDY = "raise database.pool_size or handler_pool_size, or let handlers hold theirs for less time"
 
 Dial = Callable[[], Awaitable[Connection]]
 # Where one stands in line; its result is a connection, or None: there is room to make one.
@@ -50,9 +51,15 @@ _Waiter: TypeAlias = "asyncio.Future[Connection | None]"
 class Pool:
     """A bounded number of connections, made when first needed, and kept."""
 
-    def __init__(self, dial: Dial, size: int, database: Database, preamble: str) -> None:
-        """Keep up to `size`; `preamble` begins each transaction where sessions keep no settings."""
+    def __init__(
+        self, dial: Dial, size: int, database: Database, preamble: str, remedy: str | None = None
+    ) -> None:
+        """Keep up to `size`; `preamble` begins each transaction where sessions keep no settings.
+
+        remedy: what is said to whoever waited for a free one in vain.
+        """
         self.preamble = preamble
+        self._remedy = remedy or _REMEDY
         self._dial = dial
         self._size = size
         self._database = database
@@ -155,7 +162,7 @@ class Pool:
         """The next connection that is given back; None: there is room to make one."""
         loop = asyncio.get_running_loop()
         waiter: _Waiter = loop.create_future()
-        timer = loop.call_later(within, _expire, waiter, within)
+        timer = loop.call_later(within, _expire, waiter, within, self._remedy)
         self._waiters.append(waiter)
         try:
             return await waiter
@@ -181,13 +188,10 @@ class Pool:
         return False
 
 
-def _expire(waiter: _Waiter, within: float) -> None:
+def _expire(waiter: _Waiter, within: float, remedy: str) -> None:
     if not waiter.done():
         waiter.set_exception(
-            DatabaseError(
-                f"no connection became free within {within:g} s; raise database.pool_size or "
-                "handler_pool_size, or let handlers hold theirs for less time"
-            )
+            DatabaseError(f"no connection became free within {within:g} s; {remedy}")
         )
 
 
@@ -219,16 +223,23 @@ async def _tidy(connection: Connection) -> None:
 
 @asynccontextmanager
 async def open_pool(
-    database: Database, purpose: str, size: int, plans: Mapping[str, str] = OWN_PLANS
+    database: Database,
+    purpose: str,
+    size: int,
+    plans: Mapping[str, str] = OWN_PLANS,
+    *,
+    remedy: str | None = None,
 ) -> AsyncIterator[Pool]:
     """A pool for the `async with` block.
 
-    plans: OWN_PLANS for the daemon's statements; empty for handlers' sessions.
+    plans: OWN_PLANS for the daemon's statements; empty for handlers' sessions. remedy: what is
+    said to whoever waited for a free connection in vain.
     """
     words = arguments(database, purpose, plans)
     # Beyond what the server allows: this bounds the wait for one that has vanished.
     words["command_timeout"] = database.statement_timeout.total_seconds() + _GRACE_SECONDS
-    pool = Pool(partial(dial, database, **words), size, database, _preamble(database, plans))
+    preamble = _preamble(database, plans)
+    pool = Pool(partial(dial, database, **words), size, database, preamble, remedy)
     try:
         yield pool
     finally:
@@ -244,6 +255,26 @@ async def borrow(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
                 yield connection
         else:
             yield connection
+
+
+@asynccontextmanager
+async def look_at(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
+    """A connection from the pool for statements that only read.
+
+    Behind a pooler, where no session keeps that it only reads, they are one snapshot: whoever wants
+    one for some of them finds it there, since no transaction within another has its own.
+    """
+    async with lend(pool, within) as connection:
+        if not pool.preamble:
+            yield connection
+            return
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            try:
+                await connection.execute(pool.preamble)
+                yield connection
+            except TimeoutError:
+                _give_up(connection)
+                raise
 
 
 @asynccontextmanager

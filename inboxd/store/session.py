@@ -26,12 +26,17 @@ from inboxd.store.connections import (
     explained,
     one_row,
 )
-from inboxd.store.pools import Pool, borrow, open_pool
+from inboxd.store.pools import Pool, look_at, open_pool
 from inboxd.store.statements import Kept, Statements, render, shared
 
 _GOODBYE_SECONDS = 2
 # Seconds that what a role may read counts as known.
 _RIGHTS: Final = 10.0
+# What is said where all sessions for looks are in use: there are few, so that they cost little.
+_BUSY: Final = (
+    "others read slow pages just now: try again in a moment; if it stays so, look what takes long "
+    "(inboxd doctor), or narrow what is asked"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,21 @@ class Session:
     async def execute(self, statement: str, *arguments: object) -> None:
         """Run one whose rows nobody reads."""
         await self.connection.execute(self.sql[statement], *arguments)
+
+    @asynccontextmanager
+    async def reading(self, *, snapshot: bool = False) -> AsyncIterator[None]:
+        """A transaction that only reads, and leaves no setting behind, also within another one.
+
+        snapshot: all of its statements see the database as it was when it began.
+        """
+        isolation: Any = "repeatable_read" if snapshot else None
+        transaction = self.connection.transaction(isolation=isolation, readonly=True)
+        await transaction.start()
+        try:
+            yield
+        finally:
+            if not self.connection.is_closed():
+                await transaction.rollback()
 
 
 @asynccontextmanager
@@ -117,7 +137,7 @@ class Looks:
         Raises DatabaseError or SchemaError.
         """
         with explained(_denied(self._database)):
-            async with borrow(self._pool, within) as connection:
+            async with look_at(self._pool, within) as connection:
                 statements = await self._allowed(connection)
                 try:
                     yield Session(connection, statements, self._withheld)
@@ -146,7 +166,7 @@ async def open_looks(
         "statement_timeout": milliseconds,
         "default_transaction_read_only": "on",
     }
-    async with open_pool(database, part, size, plans) as pool:
+    async with open_pool(database, part, size, plans, remedy=_BUSY) as pool:
         yield Looks(pool, database)
 
 

@@ -44,13 +44,13 @@ class AskedStatements:
 
 def listen(monkeypatch: pytest.MonkeyPatch) -> AskedStatements:
     """Note what is asked from now on."""
-    found, borrow = AskedStatements(), pools.borrow
+    found, look_at = AskedStatements(), pools.look_at
 
     @asynccontextmanager
     async def noted(pool: pools.Pool, within: float) -> AsyncIterator[Connection]:
-        async with borrow(pool, within) as connection:
+        async with look_at(pool, within) as connection:
             with connection.query_logger(lambda query: found.note(query.query, query.args)):
                 yield connection
 
-    monkeypatch.setattr("inboxd.store.session.borrow", noted)
+    monkeypatch.setattr("inboxd.store.session.look_at", noted)
     return found

@@ -390,3 +390,14 @@ async def _is_asleep(database: Database) -> bool:
 
 async def _is(fact: bool) -> bool:
     return fact
+
+
+async def test_who_waits_in_vain_is_told_what_helps_there(database: Database) -> None:
+    async with _pool(database) as pool:
+        await pool.acquire(5)
+        with pytest.raises(DatabaseError, match=r"raise database\.pool_size"):
+            await pool.acquire(0.05)
+    async with open_pool(settings_of(database), "test", 1, {}, remedy="look again") as pool:
+        await pool.acquire(5)
+        with pytest.raises(DatabaseError, match=r"within 0\.05 s; look again$"):
+            await pool.acquire(0.05)

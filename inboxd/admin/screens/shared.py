@@ -1,7 +1,8 @@
 """What visitors of a process share besides the snapshot: totals, figures, names that are declared.
 
 Promises that each is read at most once in its time, however many look, by one reader at a time; and
-that one which could not be read, since it took too long, is no page's end.
+that one which could not be read, since it took too long, is no page's end, nor that of the
+transaction which a page is behind a pooler.
 Known limit: what is kept is bounded by `_MOST`; what has not been asked for longest goes first.
 """
 
@@ -14,7 +15,8 @@ from typing import Any, Final, TypeVar, cast
 import anyio
 
 from inboxd.errors import DatabaseError
-from inboxd.store.connections import explained
+from inboxd.store.connections import apart, explained
+from inboxd.store.session import Session
 
 _MOST: Final = 500
 
@@ -38,9 +40,12 @@ class SharedReadings:
         self._readings: OrderedDict[Hashable, _Reading] = OrderedDict()
 
     async def get(
-        self, key: Hashable, seconds: float, read: Callable[[], Awaitable[T]]
+        self, session: Session, key: Hashable, seconds: float, read: Callable[[], Awaitable[T]]
     ) -> T | None:
-        """What is called so, read now unless it is as new as that; None: it could not be read."""
+        """What is called so, read now unless it is as new as that; None: it could not be read.
+
+        session: on which it is read.
+        """
         reading = self._readings.setdefault(key, _Reading())
         self._readings.move_to_end(key)
         while len(self._readings) > _MOST:
@@ -49,7 +54,8 @@ class SharedReadings:
             if monotonic() - reading.read_at >= seconds:
                 try:
                     with explained():
-                        reading.value = await read()
+                        async with apart(session.connection):
+                            reading.value = await read()
                 except DatabaseError:
                     reading.value = None
                 reading.read_at = monotonic()

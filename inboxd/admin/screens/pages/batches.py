@@ -66,6 +66,7 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
     )
     rows, next_ = await operations.batch_rows(visit.session, wanted)
     totals = await visit.shared.get(
+        visit.session,
         ("batches", kind, wanted.tenant),
         _TOTALS,
         partial(batch_listing.totals, visit.session, wanted),

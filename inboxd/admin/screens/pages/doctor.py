@@ -35,7 +35,7 @@ class Examination:
 
 
 async def _doctor(visit: PageVisit) -> ScreenPage:
-    own = await visit.shared.get("doctor", _FRESH, partial(_examine, visit))
+    own = await visit.shared.get(visit.session, "doctor", _FRESH, partial(_examine, visit))
     if own is None:
         raise DatabaseError("the database was lost while it was looked at: try again in a while")
     findings = own.document["findings"]

@@ -32,7 +32,9 @@ async def markers_of(visit: PageVisit, steps: Sequence[datetime]) -> list[Placed
     """Those within a chart over these steps, in the order of time; none if they are unknown."""
     if visit.visitor.tenants is not None:
         return []
-    found = await visit.shared.get("markers", _FRESH, partial(happened, visit.session, _BACK))
+    found = await visit.shared.get(
+        visit.session, "markers", _FRESH, partial(happened, visit.session, _BACK)
+    )
     return placed(found or [], steps)
 
 

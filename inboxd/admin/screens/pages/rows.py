@@ -153,6 +153,7 @@ def _command(table: HotTable, visit: PageVisit) -> str:
 async def _tiles(table: HotTable, visit: PageVisit, wanted: Filter) -> list[dict[str, Any]]:
     """The five totals, each with the rows that it counts."""
     totals = await visit.shared.get(
+        visit.session,
         ("totals", table, wanted.type, wanted.tenant),
         _TOTALS,
         partial(count_all, visit.session, table, type_=wanted.type, tenant=wanted.tenant),
@@ -177,6 +178,7 @@ async def _figures(table: HotTable, visit: PageVisit, wanted: Filter) -> dict[st
     """What was done lately, for the charts."""
     span = cast("Span", one_of(visit.query, "span", SPANS))
     figures = await visit.shared.get(
+        visit.session,
         ("figures", table, span, wanted.type, wanted.tenant),
         _FIGURES,
         partial(
@@ -241,9 +243,8 @@ async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> lis
 
 async def _declared(visit: PageVisit) -> Names | None:
     """The names that are declared: they are offered where one is typed."""
-    return await visit.shared.get(
-        "declared", _NAMES, partial(declared, visit.session.connection, visit.session.sql)
-    )
+    read = partial(declared, visit.session.connection, visit.session.sql)
+    return await visit.shared.get(visit.session, "declared", _NAMES, read)
 
 
 async def _doubts(

@@ -18,7 +18,8 @@ def labels_of(visit: PageVisit) -> LabelsOf:
 
     async def found(session: Session, kind: str, types: Collection[str]) -> Mapping[str, Label]:
         read = partial(operations.declared_labels, session)
-        declared = (await visit.shared.get("labels", _FRESH, read) if types else None) or {}
+        known = await visit.shared.get(session, "labels", _FRESH, read) if types else None
+        declared = known or {}
         return {type_: declared.get((kind, type_)) or label(type_) for type_ in types}
 
     return found
