@@ -69,6 +69,10 @@ class PasswordHash:
         return f"$scrypt$ln={self.exponent},r={self.blocks},p={self.rounds}${salt}${digest}"
 
 
+# What a decoy is like where nobody has a password.
+_CHEAP: Final = PasswordHash(15, 8, 1, bytes(_SALT), bytes(_DIGEST))
+
+
 def hash_password(
     password: str, *, exponent: int = 15, blocks: int = 8, rounds: int = 3
 ) -> PasswordHash:
@@ -99,8 +103,11 @@ def read_password_hash(text: str) -> PasswordHash:
 
 
 def decoy(hashes: Iterable[PasswordHash]) -> PasswordHash:
-    """One that no password matches, and that costs as much as the most expensive of these."""
-    dearest = max(hashes, key=lambda each: each.cost)
+    """One that no password matches, and that costs as much as the most expensive of these.
+
+    Nothing is hashed for it: it is made wherever settings are read.
+    """
+    dearest = max(hashes, key=lambda each: each.cost, default=_CHEAP)
     return PasswordHash(
         dearest.exponent,
         dearest.blocks,

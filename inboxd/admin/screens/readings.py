@@ -6,12 +6,14 @@ keeps it open gets what was read for all of them, at most `_FRESH` seconds old, 
 overview has not changed meanwhile; each is read by one at a time, unless who opens it has waited
 for `_PATIENCE` seconds: a page that is slow is nobody's queue. While
 the database is away, the last reading of a page stays. Readings of visitors who may see different
-things are kept apart. Known limit: what changes without any number of the overview doing so is seen
+things are kept apart. They are bounded in number and in bytes: what has not been asked for longest
+goes first. Known limit: what changes without any number of the overview doing so is seen
 `_SURE` seconds later.
 *See:* `snapshot.py`, which says whether anything has changed.
 """
 
 import hashlib
+import sys
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
@@ -28,16 +30,18 @@ _FRESH: Final = 2.0
 _PATIENCE: Final = 1.0
 _SURE: Final = 15.0
 _MOST: Final = 200
+_MOST_BYTES: Final = 32 * 1024**2
 # Of one reading: languages, prefixes, and whether the database is away.
 _MOST_LOOKS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnPage:
-    """A page as HTML. revision: the same for two that show the same."""
+    """A page as HTML. revision: the same for two that show the same. bytes: what it takes."""
 
     html: str
     revision: str
+    bytes: int
 
 
 @dataclass(slots=True)
@@ -48,6 +52,12 @@ class ReadPage:
     revision: str
     read_at: float
     _drawn: dict[Hashable, DrawnPage] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """What it takes, about: each drawing, and what was found as much as the largest of them."""
+        sizes = [each.bytes for each in self._drawn.values()]
+        return sum(sizes) + max(sizes, default=0)
 
     @property
     def age(self) -> float:
@@ -61,7 +71,7 @@ class ReadPage:
                 self._drawn.clear()
             html = draw()
             digest = hashlib.blake2b(html.encode(), digest_size=8).hexdigest()
-            self._drawn[look] = DrawnPage(html, digest)
+            self._drawn[look] = DrawnPage(html, digest, sys.getsizeof(html))
         return self._drawn[look]
 
 
@@ -113,9 +123,16 @@ class Readings:
     def _place(self, of: Hashable) -> _Place:
         place = self._places.setdefault(of, _Place())
         self._places.move_to_end(of)
-        if len(self._places) > _MOST:
+        # What is drawn meanwhile counts from the next request on.
+        while len(self._places) > _MOST or self._bytes() > _MOST_BYTES:
+            if len(self._places) == 1:
+                break
             self._places.popitem(last=False)
         return place
+
+    def _bytes(self) -> int:
+        readings = [place.reading for place in self._places.values()]
+        return sum(each.bytes for each in readings if each is not None)
 
 
 async def _read(

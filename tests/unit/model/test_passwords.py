@@ -71,3 +71,18 @@ def test_a_decoy_costs_as_much_as_the_dearest() -> None:
 def test_neither_salt_nor_digest_is_in_a_representation() -> None:
     made = hash_password("password", exponent=14, rounds=1)
     assert repr(made) == "PasswordHash(exponent=14, blocks=8, rounds=1)"
+
+
+def test_where_nobody_has_a_password_a_decoy_is_made_without_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is made on the loop, at each reload."""
+
+    def work(*_: object, **__: object) -> bytes:
+        raise AssertionError("something was hashed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("inboxd.model.passwords.scrypt", work)
+        found = decoy([])
+    assert found.memory == 32 * 1024**2
+    assert not found.matches("")

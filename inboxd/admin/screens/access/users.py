@@ -15,7 +15,7 @@ import anyio.to_thread
 from inboxd.admin.answers import RequestRefused
 from inboxd.admin.screens.access.throttle import Throttle
 from inboxd.model.addresses import subscriber
-from inboxd.model.passwords import LONGEST, PasswordHash, decoy, hash_password, read_password_hash
+from inboxd.model.passwords import LONGEST, PasswordHash, decoy, read_password_hash
 from inboxd.settings import AdminUser
 
 # Each takes a quarter of a second of one core, and 32 MiB.
@@ -34,7 +34,7 @@ class Users:
             name: read_password_hash(each.password_hash.get_secret_value())
             for name, each in self._users.items()
         }
-        self._decoy = decoy(self._hashes.values() or [hash_password("", rounds=1)])
+        self._decoy = decoy(self._hashes.values())
 
     def __bool__(self) -> bool:
         return bool(self._users)

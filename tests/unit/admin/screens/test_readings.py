@@ -6,6 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from inboxd.admin.screens import readings
 from inboxd.admin.screens.readings import Readings
 from inboxd.admin.screens.screen import ScreenPage
 from inboxd.admin.screens.snapshot import Seen
@@ -113,3 +114,33 @@ async def test_a_page_that_is_slow_is_read_side_by_side(monkeypatch: pytest.Monk
         reader.may_end.release()
         reader.may_end.release()
     assert sorted(map(str, reader.answers)) == ["1", "2"]
+
+
+async def test_what_is_kept_is_bounded_in_bytes_and_the_newest_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A few pages of a megabyte each are as many as thousands of small ones."""
+    monkeypatch.setattr(readings, "_MOST_BYTES", 1_000_000)
+    kept, read_again = Readings(), list[str]()
+
+    async def ask(name: str, size: int) -> None:
+        async def read() -> ScreenPage:
+            read_again.append(name)
+            return ScreenPage("page.html", {})
+
+        found = await kept.kept(name, SEEN, read)
+        found.drawn("en", lambda: "x" * size)
+
+    for name in ("small", "large 1", "large 2", "large 3"):
+        await ask(name, 100 if name == "small" else 200_000)
+    await ask("small", 100)
+    assert read_again == ["small", "large 1", "large 2", "large 3"], "until then all are kept"
+    await ask("large 4", 200_000)
+    await ask("small", 100)
+    await ask("large 4", 200_000)
+    assert read_again[4:] == ["large 4"]
+    await ask("large 1", 200_000)
+    assert read_again[4:] == ["large 4", "large 1"]
+    await ask("huge", 5_000_000)
+    await ask("huge", 5_000_000)
+    assert read_again.count("huge") == 1
