@@ -1,11 +1,11 @@
-"""The admin API: inspect one event or command, and replay, dismiss or cancel it.
+"""The admin API: inspect events and commands, one or a list, and replay, dismiss or cancel one.
 
 Owns the paths below `/api`. Promises: nothing is answered without a valid token; an action is one
 of `inboxd.operations`, audited with the token's name, and refused to a token that may only read;
 what a request costs is bounded: its body, its time, how many run at once, how many come in a time.
 Known limit: an answer that says 503 after a time may come although the action was done: look at
 the row before it is sent again; a second replay is refused.
-*See:* `operations/details.py`, `operations/rows.py`.
+*See:* `operations/details.py`, `operations/finding.py`, `operations/rows.py`.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -28,6 +28,8 @@ from inboxd.admin.budget import Budget
 from inboxd.admin.openapi import openapi
 from inboxd.admin.redaction import Redaction
 from inboxd.admin.revealing import Revealing
+from inboxd.admin.screens.pages.queries import page_size, row_number
+from inboxd.admin.screens.pages.row_filters import FILTERS, lane_of, read_query
 from inboxd.admin.screens.roles import Role, Visitor
 from inboxd.admin.tokens import Tokens
 from inboxd.errors import InboxdError, UsageError
@@ -47,6 +49,7 @@ MOST_BODY: Final = 16 * 1024
 _AT_ONCE = 4
 _RATE, _BURST = 50, 200
 _LONGEST_REASON = 1_000
+_OF_LISTS = ("status", "commands", "below", "limit")
 
 _Answer = Callable[[Request, Visitor], Awaitable[Response]]
 
@@ -70,9 +73,10 @@ class AdminApi:
 
     def application(self) -> Starlette:
         """The application, without a socket."""
-        rows = "/api/{table:str}/{id:str}"
+        rows, lists = "/api/{table:str}/{id:str}", "/api/{table:str}"
         routes = [
             Route("/api/openapi.json", self._guarded(self._describe), methods=["GET"]),
+            Route(lists, self._guarded(self._list), methods=["GET"]),
             Route(rows, self._guarded(self._show), methods=["GET"]),
             Route(f"{rows}/{{action:str}}", self._guarded(self._act), methods=["POST"]),
         ]
@@ -104,6 +108,24 @@ class AdminApi:
 
     async def _describe(self, request: Request, _: Visitor) -> Response:
         return found(openapi(str(request.scope.get("root_path", ""))))
+
+    async def _list(self, request: Request, caller: Visitor) -> Response:
+        table, query = _table(request), request.query_params
+        known = {*FILTERS, *_OF_LISTS, lane_of(table)}
+        if table == "commands":
+            known.discard("commands")
+        if strange := sorted(query.keys() - known):
+            # Left unread, it would be a list of more than was asked for.
+            names = ", ".join(sorted(known))
+            raise UsageError(f"{strange[0]!r:.60} is no filter of a list: there are {names}")
+        wanted = read_query(table, query, self._redaction)
+        below, limit = row_number(query, "below"), page_size(query)
+        async with self._session() as session:
+            rows = await operations.find(session, table, wanted, below=below, limit=limit)
+            await operations.label_rows(session, table, rows.rows, self._tenants)
+        if wanted.payload:
+            await self._revealing.note(table, caller)
+        return found(rows.document(table))
 
     async def _show(self, request: Request, caller: Visitor) -> Response:
         table, row_id = _named(request)
@@ -159,10 +181,14 @@ async def _elsewhere(_: Request, error: Exception) -> Response:
 
 
 def _named(request: Request) -> tuple[HotTable, int | UUID]:
-    table, text = request.path_params["table"], request.path_params["id"]
+    return _table(request), read_row_id(request.path_params["id"])
+
+
+def _table(request: Request) -> HotTable:
+    table = request.path_params["table"]
     if table not in ("events", "commands"):
         raise RequestRefused(HTTPStatus.NOT_FOUND, "the paths are in /api/openapi.json")
-    return cast("HotTable", table), read_row_id(text)
+    return cast("HotTable", table)
 
 
 def _action(request: Request) -> Action:

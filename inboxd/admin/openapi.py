@@ -4,7 +4,10 @@ Known limit: a row is described as an object, since `inboxd events show --json` 
 """
 
 from importlib.metadata import version
-from typing import Any
+from typing import Any, get_args
+
+from inboxd.model.lifecycle import Status
+from inboxd.store.finding import When
 
 Json = dict[str, Any]
 
@@ -25,6 +28,9 @@ _REFUSALS = {
     "404": "There is no such row.",
     "429": "Too many requests: try again later.",
     "503": "The database does not answer: try again later.",
+}
+_OF_LISTS = {each: text for each, text in _REFUSALS.items() if each != "404"} | {
+    "403": "The filter looks for what is hidden.",
 }
 _OF_ACTIONS = {
     "403": "The token may only look.",
@@ -78,7 +84,17 @@ def _of_rows(table: str) -> Json:
         "responses": {"200": _json({"type": "object"}, "The row."), **_refusals(_REFUSALS)},
     }
     actions = [each for each in _DONE if (table, each) != ("events", "cancel")]
-    return {path: {"get": show}, **{f"{path}/{each}": _action(one, each) for each in actions}}
+    listed = {
+        "operationId": f"list_{table}",
+        "summary": f"The JSON of `inboxd {table} list --json`: a page, the newest first.",
+        "parameters": _filters(table),
+        "responses": {"200": _json(_page(table), "A page."), **_refusals(_OF_LISTS)},
+    }
+    return {
+        f"/api/{table}": {"get": listed},
+        path: {"get": show},
+        **{f"{path}/{each}": _action(one, each) for each in actions},
+    }
 
 
 def _action(one: str, action: str) -> Json:
@@ -109,9 +125,55 @@ _ID: Json = {
 }
 
 
-def _flag(name: str, description: str) -> Json:
-    schema = {"type": "boolean", "default": False}
+_TEXTS = {
+    "type": "Of this type.",
+    "tenant": "Of this tenant.",
+    "since": "What happened since then: `2h`, or ISO 8601.",
+    "until": "What happened before then.",
+    "error": "Where the newest error contains this.",
+    "entity": "Of this entity, TYPE:ID, or of entities of this TYPE.",
+    "payload": "Where the payload has this, FIELD=VALUE, or contains this JSON object.",
+}
+
+
+def _filters(table: str) -> list[Json]:
+    """What a list may be asked for."""
+    lane, status = "topic" if table == "events" else "queue", {"enum": [*map(str, Status)]}
+    found = [_parameter(name, text, {"type": "string"}) for name, text in _TEXTS.items()]
+    found.append(_parameter(lane, f"Of this {lane}.", {"type": "string"}))
+    found.append(
+        _parameter("by", "What `since` and `until` are times of.", {"enum": [*get_args(When)]})
+    )
+    many = {"status": "Of this status; may be given several times."}
+    if table == "events":
+        many["commands"] = "Which enqueued a command that has this status."
+    found += [
+        _parameter(name, text, {"type": "array", "items": status}) for name, text in many.items()
+    ]
+    rows = {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
+    found.append(_parameter("limit", "How many rows a page has.", rows))
+    below = "The `next` of the page before: rows below this number."
+    return [*found, _parameter("below", below, {"type": "integer"})]
+
+
+def _page(table: str) -> Json:
+    """What a list answers."""
+    number: Json = {"type": ["integer", "null"]}
+    properties: Json = {
+        table: {"type": "array", "items": {"type": "object"}},
+        "next": {**number, "description": "null: all was looked at"},
+        "looked_at": {"type": "integer"},
+        "looked_back_to": {"type": ["string", "null"], "format": "date-time"},
+    }
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _parameter(name: str, description: str, schema: Json) -> Json:
     return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+def _flag(name: str, description: str) -> Json:
+    return _parameter(name, description, {"type": "boolean", "default": False})
 
 
 def _json(schema: Json, description: str) -> Json:

@@ -208,6 +208,8 @@ async def test_a_big_payload_is_told_whole(inbox: Inbox, ada: httpx.AsyncClient)
 async def test_the_document_has_what_is_served(ada: httpx.AsyncClient) -> None:
     paths = (await ada.get("/openapi.json")).json()["paths"]
     assert {f"{method} {path}" for path, each in paths.items() for method in each} == {
+        "get /api/events",
+        "get /api/commands",
         "get /api/events/{id}",
         "post /api/events/{id}/replay",
         "post /api/events/{id}/dismiss",

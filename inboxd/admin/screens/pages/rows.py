@@ -20,7 +20,8 @@ from inboxd.admin.screens.charts import Curve, Slice, top_of
 from inboxd.admin.screens.formatting import moment
 from inboxd.admin.screens.pages.chart_rows import DONE, FAILED, ChartRows
 from inboxd.admin.screens.pages.markers import markers_of
-from inboxd.admin.screens.pages.queries import given, one_of, page_size, row_number, texts
+from inboxd.admin.screens.pages.queries import one_of, page_size, row_number, texts
+from inboxd.admin.screens.pages.row_filters import FILTERS, lane_of, read_query
 from inboxd.admin.screens.pages.titles import labels_of, titles_of
 from inboxd.admin.screens.roles import Visitor
 from inboxd.admin.screens.screen import PageVisit, Screen, ScreenPage
@@ -36,7 +37,6 @@ from inboxd.store.wakeups import HotTable
 _TOTALS, _FIGURES, _NAMES = 5.0, 10.0, 60.0
 # Types that have a part of the donut to themselves.
 _TYPES: Final = 7
-_FILTERS = ("type", "tenant", "since", "until", "by", "error", "entity", "payload")
 # What each of the five totals is of, in the order of a row's life.
 _TILES: Final[tuple[tuple[str, str, tuple[Status, ...]], ...]] = (
     ("Total", "total", ()),
@@ -73,7 +73,7 @@ async def _list(table: HotTable, visit: PageVisit) -> ScreenPage:
     silent = not found.rows and own is None
     shown: dict[str, Any] = {
         "table": table,
-        "lane": "topic" if table == "events" else "queue",
+        "lane": lane_of(table),
         "rows": found.rows,
         "found": found,
         "full": len(found.rows) == limit,
@@ -82,7 +82,7 @@ async def _list(table: HotTable, visit: PageVisit) -> ScreenPage:
         "times": _TIMES,
         "chosen": wanted.statuses,
         "chosen_commands": wanted.commands,
-        "filtered": any(query.get(name) for name in (*_FILTERS, "topic", "queue", "status"))
+        "filtered": any(query.get(name) for name in (*FILTERS, "topic", "queue", "status"))
         or bool(wanted.commands),
         "enqueued": None,
         "declared": {kind: sorted(each) for kind, each in (names or {}).items()},
@@ -100,31 +100,11 @@ async def _list(table: HotTable, visit: PageVisit) -> ScreenPage:
 
 
 def _filter(table: HotTable, visit: PageVisit) -> Filter:
-    named = texts(visit.query, *_FILTERS)
-    named["tenant"] = _tenant(visit.visitor, named["tenant"])
     if visit.visitor.tenants is not None and "commands" in visit.query:
         detail = "commands of events may be of any tenant: they are for those who may see all"
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
-    named["lane"] = visit.query.get("topic" if table == "events" else "queue") or None
-    wanted = operations.read_filter(
-        named,
-        statuses=given(visit.query, "status"),
-        commands=given(visit.query, "commands") if table == "events" else (),
-    )
-    _refuse_to_guess(table, visit, wanted)
-    return wanted
-
-
-def _refuse_to_guess(table: HotTable, visit: PageVisit, wanted: Filter) -> None:
-    """What the settings hide could be guessed by a filter. Raises RequestRefused."""
-    redaction = Redaction(visit.settings.admin)
-    by_type = wanted.type is not None and redaction.hides_type(wanted.type)
-    if wanted.payload and (by_type or redaction.hides_some(wanted.payload)):
-        detail = (
-            "redact_keys and hidden_types of [admin] hide here what this filter looks for: use "
-            f"`inboxd {table} list --payload`"
-        )
-        raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
+    tenant = _tenant(visit.visitor, texts(visit.query, "tenant")["tenant"])
+    return read_query(table, visit.query, Redaction(visit.settings.admin), tenant=tenant)
 
 
 def _tenant(visitor: Visitor, asked: str | None) -> str | None:
@@ -140,7 +120,7 @@ def _tenant(visitor: Visitor, asked: str | None) -> str | None:
 
 def _command(table: HotTable, visit: PageVisit) -> str:
     """The command line that lists the same."""
-    names = {*_FILTERS, "status", "commands", "limit", "topic" if table == "events" else "queue"}
+    names = {*FILTERS, "status", "commands", "limit", lane_of(table)}
     told = {"below": "after"}
     options = [
         f"--{told.get(name, name)} {shlex.quote(value)}"
