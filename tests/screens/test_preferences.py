@@ -80,4 +80,10 @@ async def test_an_inbox_is_marked_by_its_label(database: Database) -> None:
             transport=httpx.ASGITransport(application), base_url="http://screens"
         ) as client:
             page = (await client.get("/")).text
-    assert '<span class="label red">production &lt;1&gt;</span>' in page
+            part = (await client.get("/", headers={"x-revision": "any"})).text
+            form = (await client.get("/act/pause?kind=topic&name=default")).text
+    mark = '<span class="label red">production &lt;1&gt;</span>'
+    assert mark in page
+    for each in (page, part, form):
+        assert "inboxd · production &lt;1&gt;</title>" in each, "in the name of the tab, too"
+    assert mark in form.partition("<main ")[2], "beside what is about to be done"

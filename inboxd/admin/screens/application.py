@@ -288,6 +288,7 @@ class Screens:
             "frozen": frozen,
             "can": offered.__contains__,
             "read_age": age,
+            **self._inbox(),
             **self._place(request, visitor),
         }
         return self._renderer.html(
@@ -316,13 +317,16 @@ class Screens:
             "preferences": preferences,
             "navigation": self._navigation[_is_limited(visitor)],
             "asset": lambda name: _prefix(request) + self._static.path(name),
-            "label": self._settings.admin.label,
-            "colour": self._settings.admin.colour,
+            **self._inbox(),
             **self._place(request, visitor),
         }
         return self._renderer.html(
             "whole.html", preferences.language, _prefix(request), values
         ).lstrip()
+
+    def _inbox(self) -> dict[str, Any]:
+        """Which one it is, so that nobody acts on another."""
+        return {"label": self._settings.admin.label, "colour": self._settings.admin.colour}
 
     def _place(self, request: Request, visitor: Visitor | None) -> dict[str, Any]:
         path, query = request.url.path.removeprefix(_prefix(request)) or "/", request.query_params
