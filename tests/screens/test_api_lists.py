@@ -58,7 +58,7 @@ async def test_what_cannot_be_read_is_refused(database: Database) -> None:
     async with visiting(database, tokens=TOKENS) as site, site.client() as client:
         client.headers.update(_told(EVE))
         for path, said in (
-            ("commands?staus=failed", "'staus' is no filter of a list: there are by, entity,"),
+            ("commands?staus=failed", "'staus' is no filter of a list: there are below, by,"),
             ("commands?commands=failed", "'commands' is no filter"),
             ("commands?topic=default", "'topic' is no filter"),
             ("events?status=none", "'none' is not a valid status"),

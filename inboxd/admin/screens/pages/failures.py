@@ -6,6 +6,7 @@
 from dataclasses import asdict
 from typing import Any
 
+from inboxd.admin.redaction import Redaction
 from inboxd.admin.screens.pages.paging import part_of
 from inboxd.admin.screens.pages.queries import page_size, row_number
 from inboxd.admin.screens.pages.titles import labels_of, titles_of
@@ -76,6 +77,8 @@ async def _shown(visit: PageVisit, group: Group, after: int, limit: int) -> dict
     if group.fingerprint is not None:
         rows = await rows_of(visit.session, group, above=after, limit=limit)
     newest = await listing.one(visit.session, group.table, group.last_id)
+    if newest is not None:
+        Redaction(visit.settings.admin).hide(newest)
     errors = (newest or {}).get("errors") or []
     return {
         "group": group,
