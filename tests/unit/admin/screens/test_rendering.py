@@ -1,0 +1,162 @@
+"""The renderer: whatever text is given it, the page has the same elements, and the text is text.
+
+Pages with rows of a database are in tests/screens and tests/browser; here any text may come.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markupsafe import Markup
+from starlette.datastructures import QueryParams
+
+from inboxd.admin.screens import addresses
+from inboxd.admin.screens.formatting import FILTERS
+from inboxd.admin.screens.pages.paging import ListPart
+from inboxd.admin.screens.rendering import LANGUAGES, Renderer
+from inboxd.operations.labels import Label
+from inboxd.operations.lookup import Hit
+
+PREFIX = "/ops"
+NOW = datetime(2026, 3, 29, 1, tzinfo=UTC)
+RENDERER = Renderer()
+# What means something in HTML, attributes, URLs, templates, `str.format` and Markdown.
+MARKS = st.sampled_from(
+    [
+        *("<", ">", "&", '"', "'", "`", "{", "}", "{{", "}}", "{%", "%}", "{0}", "{n}", "%s", "\\"),
+        *("<script>", "</main>", "<main ", "</title>", "<!--", "-->", "]]>", "javascript:", "//"),
+        *("&lt;", "&#60;", "onerror=", " ", "\n", "\0", "\u202e", "\u2028", "\ufeff", "\x1b"),
+    ]
+)
+TEXTS = st.lists(MARKS | st.text(max_size=5), max_size=8).map("".join).filter(str.strip)
+HARMLESS = "x"
+
+
+class _Page(HTMLParser):
+    """Its elements and their attributes, without the values; and what a person reads."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, tuple[str, ...]]] = []
+        self.leads: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Command lines of a sentence stand in `code`, by their back quotes."""
+        if tag != "code":
+            self.elements.append((tag, tuple(name for name, _ in attrs)))
+        self.leads += [v or "" for name, v in attrs if name in ("href", "src", "action")]
+
+    def handle_data(self, data: str) -> None:
+        """Text."""
+        self.text += data
+
+    def handle_comment(self, data: str) -> None:
+        """There is none in any page."""
+        self.elements.append(("!--", (data,)))
+
+    handle_decl = handle_pi = unknown_decl = handle_comment
+
+
+def _around(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What every page gets."""
+    return {
+        "base": "base.html",
+        "trouble": None,
+        "frozen": None,
+        "read_age": 0.0,
+        "statements": (),
+        "label": None,
+        "colour": "gray",
+        "visitor": None,
+        "can": lambda _: True,
+        "has": lambda _: True,
+        "path": "/x",
+        "query": QueryParams(),
+        **values,
+    }
+
+
+def _error(text: str) -> tuple[str, dict[str, Any]]:
+    return "error.html", {"status": 404, "phrase": "Not Found", "detail": f"no {text} here"}
+
+
+def _find(text: str) -> tuple[str, dict[str, Any]]:
+    hits = [Hit("uuid", "event", 1, text, text, "failed"), Hit("name", "topic", None, text)]
+    return "find.html", {
+        "text": text,
+        "hits": [(hit, addresses.path_of("topics", text)) for hit in hits],
+        "titles": {"event": {text: text}, "command": {}},
+        "looked_at": 500,
+        "filters": [("events", text, addresses.with_query("/events", [("tenant", text)]))],
+    }
+
+
+def _failures(text: str) -> tuple[str, dict[str, Any]]:
+    group = {
+        "kind": "event",
+        "fingerprint": text,
+        "error": text,
+        "types": {text: 1},
+        "count": 1,
+        "first_at": NOW,
+        "last_at": NOW,
+        "last_id": 1,
+    }
+    return "failures.html", {
+        "total": 1,
+        "part": ListPart([group], text, 1),
+        "groups": [group],
+        "titles": {"event": {text: Label(text, text)}},
+        "key": lambda _: text,
+        "on": (),
+        "now": NOW,
+        "query": QueryParams({"q": text}),
+    }
+
+
+PAGES: list[Callable[[str], tuple[str, dict[str, Any]]]] = [_error, _find, _failures]
+
+
+def _draw(page: Callable[[str], tuple[str, dict[str, Any]]], text: str, language: str) -> str:
+    template, values = page(text)
+    return RENDERER.html(template, language, PREFIX, _around(values))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("page", PAGES)
+@given(text=TEXTS)
+@example(text="<script>alert(1)</script>")
+@example(text="\"'><main id=page onload=alert(1)>")
+@example(text="{{ 7 * 7 }}{n}{0.__class__}%s")
+def test_any_text_is_only_text(
+    page: Callable[[str], tuple[str, dict[str, Any]]], language: str, text: str
+) -> None:
+    html = _draw(page, text, language)
+    found, harmless = _Page(html), _Page(_draw(page, HARMLESS, language))
+    assert found.elements == harmless.elements
+    assert all(each.startswith((f"{PREFIX}/", "#", "?")) for each in found.leads), found.leads
+    # The page is cut into its title and its content here: by nobody's text.
+    assert html.count("<main ") == 1
+    assert all(word in _plain(found.text) for word in _plain(text).split()[:1])
+
+
+def _plain(text: str) -> str:
+    """Without what a sentence has for command lines, and what no page can have."""
+    return text.translate(dict.fromkeys(map(ord, "`\0\ufffd")))
+
+
+@given(text=TEXTS, name=st.sampled_from(sorted(FILTERS)))
+def test_no_filter_makes_markup_of_a_text(text: str, name: str) -> None:
+    try:
+        made = FILTERS[name](text)
+    except (TypeError, ValueError, AttributeError, KeyError):
+        return  # it takes none
+    if isinstance(made, Markup):
+        assert not set(text) & set("<>&\"'"), made
