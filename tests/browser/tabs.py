@@ -32,11 +32,18 @@ class Tabs:
         self._contexts: list[BrowserContext] = []
 
     async def open(
-        self, path: str = "/", *, width: int = 1440, theme: str = "light", script: bool = True
+        self,
+        path: str = "/",
+        *,
+        width: int = 1440,
+        theme: str = "light",
+        script: bool = True,
+        zone: str | None = None,
     ) -> Page:
-        """A tab of a browser of its own, which shows a page."""
+        """A tab of a browser of its own, which shows a page. zone: where it is, such as "UTC"."""
         context = await self._browser.new_context(
             base_url=self.url,
+            timezone_id=zone,
             viewport={"width": width, "height": 900},
             color_scheme="dark" if theme == "dark" else "light",
             java_script_enabled=script,
@@ -45,6 +52,13 @@ class Tabs:
         context.set_default_timeout(1000 * patient())
         self._contexts.append(context)
         await context.add_init_script(_VIOLATIONS)
+        return await self._show(context, path)
+
+    async def beside(self, tab: Page, path: str = "/") -> Page:
+        """One more tab of the same browser."""
+        return await self._show(tab.context, path)
+
+    async def _show(self, context: BrowserContext, path: str) -> Page:
         page = await context.new_page()
         self._watch(page)
         await page.goto(path)

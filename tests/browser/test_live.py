@@ -13,6 +13,9 @@ pytestmark = pytest.mark.anyio
 
 _DEAD = "main .tile:has-text('Dead letters') .value"
 
+# Milliseconds for what many tabs do on a machine that does other work.
+_MANY = 60_000
+
 _OLD = """<p>1 row</p>
 <form><input name=q value=""><select name=s><option>a<option>b</select></form>
 <ul><li><a href="/1">one</a></li><li><a href="/2">two</a></li></ul>"""
@@ -57,6 +60,20 @@ async def test_what_changes_is_shown_and_focus_stays(site: Site, tabs: Tabs) -> 
     await expect(tab.locator(_DEAD)).to_have_text(str(before + 1))
     assert await tab.evaluate("document.activeElement.mark") == "the same element"
     await expect(tab.locator("main details.numbers").first).to_have_attribute("open", "")
+
+
+async def test_twenty_tabs_of_one_browser_are_all_kept_up_to_date(site: Site, tabs: Tabs) -> None:
+    """None holds a connection, of which a browser has six: the seventh tab would never load."""
+    first = await tabs.open("/", width=600)
+    first.context.set_default_timeout(_MANY)
+    all_ = [first, *[await tabs.beside(first) for _ in range(19)]]
+    before = int(await first.locator(_DEAD).inner_text())
+    await _fail_one(site)
+    for tab in all_:
+        await expect(tab.locator(_DEAD)).to_have_text(str(before + 1), timeout=_MANY)
+        await expect(tab.locator("#live .word")).to_have_text("Live", timeout=_MANY)
+    another = await tabs.beside(first, "/events")
+    await expect(another.get_by_role("heading", level=1)).to_contain_text("Events", timeout=_MANY)
 
 
 async def test_what_is_typed_half_stays(tabs: Tabs) -> None:

@@ -147,6 +147,52 @@ async def test_an_email_that_was_not_sent_is_found_understood_and_sent_and_its_t
     assert [tuple(line) for line in audit] == [("replay", "Bob has a mailbox now", 1)]
 
 
+async def _follow(tab: Page, beside: str, to: str, heading: str) -> None:
+    """Click the first link to such an address that stands in one line with these words."""
+    link = tab.locator(f"main :is(tr, li, p):has-text('{beside}') a[href^='{to}']").first
+    await link.click()
+    await tab.wait_for_url(f"**{to}*")
+    title = tab.get_by_role("heading", level=1)
+    await expect(title).to_contain_text(re.compile(heading, re.IGNORECASE))
+
+
+async def test_from_what_came_last_back_to_the_activity_and_forward_again_by_clicks_alone(
+    tab: Page, database: Database, start_worker: StartWorker, mailbox: Mailbox
+) -> None:
+    mailbox.unknown.clear()
+    await migrate(settings_of(database), ["school"])
+    await database.execute(CLASS)
+    await start_worker(SCHOOL)
+    await database.execute(
+        "insert into inboxd.events (type, payload) values"
+        " ('activity.published', '{\"activity_id\": 1}')"
+    )
+    delivered = "select count(*) = 1 from inboxd.events_history where type = 'activity.delivered'"
+    await eventually(lambda: database.fetchval(delivered))
+
+    await tab.goto("/")
+    await tab.get_by_role("link", name="Events", exact=True).first.click()
+    await _follow(tab, "delivered", "/events/", "delivered")
+    # Back: each page names what it came from.
+    await _follow(tab, "It came from a", "/commands/", "teacher")
+    await _follow(tab, "of a batch had ended", "/batches/", "activity 1")
+    await _follow(tab, "It came from a", "/commands/", "announce")
+    await _follow(tab, "It came from a", "/events/", "published")
+    # Forward: each page names what came of it.
+    await _follow(tab, "announce", "/commands/", "announce")
+    await _follow(tab, "batch", "/batches/", "activity 1")
+    await tab.locator("#members a[href^='/commands/']").first.click()
+    await expect(tab.get_by_role("heading", level=1)).to_contain_text("email", ignore_case=True)
+    await _follow(tab, "It belongs to a batch", "/batches/", "activity 1")
+    await _follow(tab, "teacher", "/commands/", "teacher")
+    await _follow(tab, "delivered", "/events/", "delivered")
+    # And all of it at once.
+    await _click(tab, "Story")
+    story = tab.locator("main")
+    for words in ("published", "announce", "teacher", "delivered"):
+        await expect(story).to_contain_text(words, ignore_case=True)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_ten_thousand_dead_letters_are_replayed_with_a_canary_while_a_worker_is_killed(

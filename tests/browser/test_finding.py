@@ -1,0 +1,60 @@
+"""Somebody new to the screens asks why an e-mail is not sent, and is told in three clicks."""
+
+import re
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.site import Site
+from tests.browser.tabs import Tabs
+
+pytestmark = pytest.mark.anyio
+
+_MOST = 3
+# What holds them: their breaker is open, or an operator has paused them.
+_WHY = re.compile("breaker|paused", re.IGNORECASE)
+_PENDING = "select {} from inboxd.commands where type = 'school.send_email' and status = 'pending'"
+_ROW = "main tbody tr:has-text('pending') a[href^='/commands/']"
+_GRADES = _ROW.replace("tr:", "tr:has-text('Grade answer'):")
+
+
+async def _ask(tabs: Tabs, text: str) -> Page:
+    """Type it into the field that every page has."""
+    tab = await tabs.open("/")
+    field = tab.locator("#find")
+    await field.fill(text)
+    await field.press("Enter")
+    await tab.wait_for_load_state()
+    return tab
+
+
+@pytest.mark.parametrize("column", ["id", "command_id::text"])
+async def test_by_its_number_or_uuid_it_is_told_at_once(
+    site: Site, tabs: Tabs, column: str
+) -> None:
+    found = await site.database.fetchval(_PENDING.format(column) + " order by id desc limit 1")
+    tab = await _ask(tabs, f"command {found}" if column == "id" else found)
+    await expect(tab.locator("#why")).to_contain_text(_WHY)
+
+
+@pytest.mark.parametrize(
+    ("asked", "clicks"),
+    [
+        ("school.send_email", ["main nav >> text=Pending", _ROW]),
+        ("malta", ["main a[href='/commands?tenant=malta']", _GRADES]),
+        ("email", ["main a[href^='/commands?status=pending&queue=email']", _ROW]),
+    ],
+)
+async def test_by_what_it_is_or_whose_it_is_told_in_a_few_clicks(
+    tabs: Tabs, asked: str, clicks: list[str]
+) -> None:
+    tab = await _ask(tabs, asked)
+    assert len(clicks) <= _MOST
+    for link in clicks:
+        await tab.locator(link).first.click()
+    await tab.wait_for_url("**/commands/*")
+    await expect(tab.locator("#why")).to_contain_text(_WHY)
+    assert (await tab.locator("#why b").inner_text()).endswith(".")
+    # What holds it is a link, of which its own page tells more.
+    await tab.locator("#why a").first.click()
+    await expect(tab.get_by_role("heading", level=1)).to_be_visible()
