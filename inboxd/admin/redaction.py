@@ -87,6 +87,7 @@ class Redaction:
         while left:  # not by recursion: it may be nested deeper than that goes
             each = left.pop()
             places: Iterable[tuple[Any, Any]] = ()
+            named: tuple[Any, ...] = ()
             if isinstance(each, dict):
                 places, named = list(each.items()), self._names_a_secret(each)
             elif isinstance(each, list):

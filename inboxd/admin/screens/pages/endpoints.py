@@ -41,10 +41,10 @@ async def _one(visit: PageVisit) -> ScreenPage:
         limit=limit,
     )
     rows, redaction = delivered.rows, Redaction(visit.settings.admin)
-    for row in rows:
-        redaction.hide(row)
+    for each in rows:
+        redaction.hide(each)
     if not visit.visitor.may(Role.READER):
-        rows = [row | {"answer": None} for row in rows]
+        rows = [each | {"answer": None} for each in rows]
     found = await overview(visit)
     shown = {
         "state": endpoint_state(row),

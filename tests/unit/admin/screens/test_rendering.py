@@ -61,7 +61,17 @@ class _Page(HTMLParser):
         """There is none in any page."""
         self.elements.append(("!--", (data,)))
 
-    handle_decl = handle_pi = unknown_decl = handle_comment
+    def handle_decl(self, decl: str) -> None:
+        """Nor is there one of these, nor of those below."""
+        self.elements.append(("!", (decl,)))
+
+    def handle_pi(self, data: str) -> None:
+        """`<?…>`."""
+        self.elements.append(("?", (data,)))
+
+    def unknown_decl(self, data: str) -> None:
+        """`<![…`."""
+        self.elements.append(("![", (data,)))
 
 
 def _around(values: Mapping[str, Any]) -> dict[str, Any]:
