@@ -401,7 +401,7 @@ def test_what_grants_may_run_as_often_as_one_likes() -> None:
         said = re.findall(r"\bGRANT ", re.sub(r"--.*", "", migration.text))
         blocks = [re.sub(r"--.*", "", block) for block in migration.grants]
         verbs = [found for block in blocks for found in verb.findall(block)]
-        assert set(verbs) <= {"GRANT ", "CREATE ROLE"}, migration.label
+        assert set(verbs) <= {"GRANT ", "REVOKE ", "CREATE ROLE"}, migration.label
         assert verbs.count("GRANT ") == len(said), f"{migration.label}: a grant outside of a block"
 
 
