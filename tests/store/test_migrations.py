@@ -2,8 +2,7 @@
 
 import os
 import re
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -12,11 +11,10 @@ import pytest
 from inboxd.embedded import Server
 from inboxd.errors import DatabaseError, SchemaError, UsageError
 from inboxd.settings import Database as Settings
-from inboxd.store import catalogue, listing, migrations
+from inboxd.store import catalogue, migrations
 from inboxd.store.connections import connect
-from inboxd.store.files import migrations_folder
-from inboxd.store.session import Session
 from inboxd.store.statements import Statements, render
+from tests.store.migrating import MORE, check, drop_roles, may_call, named, ship
 from tests.support import Database, ExternalServer, create, drop
 from tests.support.older import unpack
 from tests.support.rows import SQL, daemon_session, settings_of
@@ -32,27 +30,15 @@ def empty(server: Server | ExternalServer) -> Iterator[Database]:
     drop(server, database)
 
 
-def _named(database: Database, schema: str) -> Settings:
-    return Settings.model_validate({"dsn": database.dsn, "schema": schema})
-
-
-async def _check(database: Database, schema: str = "inboxd") -> None:
-    connection = await connect(_named(database, schema), "test")
-    try:
-        await migrations.check(connection, Statements(schema))
-    finally:
-        connection.terminate()
-
-
 # ------------------------------------------------------------------------------------ running
 
 
 async def test_a_fresh_database(empty: Database) -> None:
     with pytest.raises(SchemaError, match="inboxd migrate"):
-        await _check(empty)
+        await check(empty)
     ran = await migrations.migrate(settings_of(empty))
     assert ran == migrations.MigrationPlan(migrations.shipped(), migrations.functions())
-    await _check(empty)
+    await check(empty)
     assert not await migrations.migrate(settings_of(empty)), "a second run does nothing"
 
 
@@ -64,7 +50,7 @@ async def test_many_migrators_at_once(empty: Database) -> None:
 async def test_up_to_a_version(empty: Database) -> None:
     await migrations.migrate(settings_of(empty), to=1)
     with pytest.raises(SchemaError, match=r"is at version 1.*inboxd migrate"):
-        await _check(empty)
+        await check(empty)
     made = "select count(*) from pg_proc where pronamespace = 'inboxd'::regnamespace"
     assert await empty.fetchval(made) == 0, "functions wait until what they need is there"
     with pytest.raises(UsageError, match="no migration 999"):
@@ -78,7 +64,7 @@ async def test_a_migration_that_fails_leaves_nothing(
     empty: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = len(migrations.shipped())
-    _ship(tmp_path, monkeypatch, "-- oldest code: 1\nCREATE TABLE {schema}.half (); SELECT 1/0;")
+    ship(tmp_path, monkeypatch, "-- oldest code: 1\nCREATE TABLE {schema}.half (); SELECT 1/0;")
     with pytest.raises((DatabaseError, SchemaError), match="division by zero"):
         await migrations.migrate(settings_of(empty))
     versions = await empty.fetch("select version from inboxd.schema_migrations order by 1")
@@ -89,7 +75,7 @@ async def test_a_migration_that_fails_leaves_nothing(
 async def test_statements_that_are_all_indented_run(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _ship(tmp_path, monkeypatch, f"{_MORE}  -- Indented too.\n  CREATE TABLE {{schema}}.more ();")
+    ship(tmp_path, monkeypatch, f"{MORE}  -- Indented too.\n  CREATE TABLE {{schema}}.more ();")
     await migrations.migrate(settings_of(database))
     assert await database.fetchval("select to_regclass('inboxd.more') is not null")
 
@@ -97,10 +83,10 @@ async def test_statements_that_are_all_indented_run(
 async def test_a_header_alone_is_only_recorded(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _ship(tmp_path, monkeypatch, f"{_MORE}\n  -- Indented.\n")
+    ship(tmp_path, monkeypatch, f"{MORE}\n  -- Indented.\n")
     ran = await migrations.migrate(settings_of(database))
     assert [each.name for each in ran.migrations] == ["more"]
-    await _check(database)
+    await check(database)
 
 
 async def test_a_changed_file_is_noticed(database: Database) -> None:
@@ -108,7 +94,7 @@ async def test_a_changed_file_is_noticed(database: Database) -> None:
     with pytest.raises(SchemaError, match="0001_tables ran with other contents"):
         await migrations.migrate(settings_of(database))
     with pytest.raises(SchemaError, match="0001_tables ran with other contents"):
-        await _check(database)
+        await check(database)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +115,7 @@ async def test_a_schema_from_before_the_first_release_is_refused(
     with pytest.raises(SchemaError, match="0001_tables ran with other contents"):
         await migrations.migrate(settings_of(database))
     with pytest.raises(SchemaError, match="0001_tables ran with other contents"):
-        await _check(database)
+        await check(database)
 
 
 @pytest.mark.parametrize(("oldest", "fits"), [(-1, True), (0, True), (1, False)])
@@ -142,14 +128,14 @@ async def test_a_newer_schema_says_who_may_stay(
         f" values ({code + 1}, 'of_tomorrow', {code + oldest}, 'x')"
     )
     if fits:
-        await _check(database)
+        await check(database)
     else:
         with pytest.raises(SchemaError, match="upgrade inboxd"):
-            await _check(database)
+            await check(database)
 
 
 def test_a_header_names_the_oldest_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _ship(tmp_path, monkeypatch, "SELECT 1")
+    ship(tmp_path, monkeypatch, "SELECT 1")
     with pytest.raises(SchemaError, match="oldest code"):
         migrations.shipped()
 
@@ -167,30 +153,9 @@ async def _migrate_at_once(database: Database, times: int) -> list[migrations.Mi
     return [each for each in ran if each]
 
 
-def _ship(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    text: str = "",
-    functions: Mapping[str, str | None] | None = None,
-) -> None:
-    """Let the release have a migration more, and other functions; None: one less."""
-    version = migrations.code_version() + 1
-    there = migrations_folder()
-    shutil.copytree(there, folder, dirs_exist_ok=True)
-    if text:
-        (folder / f"{version:04d}_more.sql").write_text(text)
-    for name, body in (functions or {}).items():
-        file = folder / "functions" / f"{name}.sql"
-        file.unlink(missing_ok=True)
-        if body is not None:
-            file.write_text(body)
-    monkeypatch.setattr(migrations, "migrations_folder", lambda: folder)
-
-
 # ---------------------------------------------------------------------------------- functions
 
 ROLES = ("producer", "worker")
-_MORE = "-- More.\n-- oldest code: 1\n"
 # What is called while a schema is migrated.
 CALLED = (
     ("producer", "emit_event('test.noop')"),
@@ -209,27 +174,20 @@ def _function(name: str, says: str, roles: str = "worker") -> str:
     )
 
 
-async def _may_call(database: Database, function: str, role: str) -> bool:
-    may: bool = await database.fetchval(
-        "select has_function_privilege($1, $2, 'execute')", role, f"inboxd.{function}"
-    )
-    return may
-
-
 async def test_a_function_is_made_again_when_its_text_changes(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = {"beginning": _function("beginning", "'changed'", "producer")}
-    _ship(tmp_path, monkeypatch, functions=changed)
+    ship(tmp_path, monkeypatch, functions=changed)
     with pytest.raises(SchemaError, match=r"other texts of them: beginning; run: inboxd migrate"):
-        await _check(database)
+        await check(database)
     ran = await migrations.migrate(settings_of(database))
     assert [each.name for each in ran.functions] == ["beginning"]
     assert not ran.migrations
     assert await database.fetchval("select inboxd.beginning('x')") == "changed"
-    assert await _may_call(database, "beginning(text)", "inboxd_producer")
-    assert not await _may_call(database, "beginning(text)", "inboxd_worker"), "as its file says"
-    await _check(database)
+    assert await may_call(database, "beginning(text)", "inboxd_producer")
+    assert not await may_call(database, "beginning(text)", "inboxd_worker"), "as its file says"
+    await check(database)
     assert not await migrations.migrate(settings_of(database))
 
 
@@ -237,11 +195,11 @@ async def test_functions_are_made_by_one_migrator_at_a_time(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = {"beginning": _function("beginning", "'changed'"), "new": _function("new", "'new'")}
-    _ship(tmp_path, monkeypatch, functions=changed)
+    ship(tmp_path, monkeypatch, functions=changed)
     ran = await _migrate_at_once(database, 3)
     assert [[each.name for each in plan.functions] for plan in ran] == [["beginning", "new"]]
-    assert await _may_call(database, "new(text)", "inboxd_worker")
-    assert not await _may_call(database, "new(text)", "inboxd_producer"), "nor may everybody"
+    assert await may_call(database, "new(text)", "inboxd_worker")
+    assert not await may_call(database, "new(text)", "inboxd_producer"), "nor may everybody"
 
 
 @pytest.mark.parametrize("first", [False, True])
@@ -252,8 +210,8 @@ async def test_a_function_that_fails_leaves_all_as_they_were(
         "beginning": _function("beginning", "'changed'"),
         "wrong": _function("wrong", "given").replace("RETURNS text", "RETURNS nothing"),
     }
-    more = _MORE + ("-- functions: first\n" if first else "") + "CREATE TABLE {schema}.more ();"
-    _ship(tmp_path, monkeypatch, more, changed)
+    more = MORE + ("-- functions: first\n" if first else "") + "CREATE TABLE {schema}.more ();"
+    ship(tmp_path, monkeypatch, more, changed)
     with pytest.raises((DatabaseError, SchemaError), match="nothing"):
         await migrations.migrate(settings_of(database))
     assert await database.fetchval("select inboxd.beginning('x')") == "x"
@@ -282,9 +240,9 @@ async def test_before_a_numbered_file_only_what_it_needs_is_made(
 ) -> None:
     """What it does not name may be about tables of later files, which may fail."""
     changed = {"beginning": _function("beginning", "'newer'"), "new": _function("new", "'new'")}
-    _ship(tmp_path, monkeypatch, f"{_MORE}-- functions: first{needs}\n", changed)
+    ship(tmp_path, monkeypatch, f"{MORE}-- functions: first{needs}\n", changed)
     fails = migrations.code_version() + 1
-    (tmp_path / f"{fails:04d}_fails.sql").write_text(f"{_MORE}SELECT 1/0;")
+    (tmp_path / f"{fails:04d}_fails.sql").write_text(f"{MORE}SELECT 1/0;")
     planned = migrations.pending(await _applied(database), fails - 1)
     with pytest.raises((DatabaseError, SchemaError), match="division by zero"):
         await migrations.migrate(settings_of(database))
@@ -295,7 +253,7 @@ async def test_before_a_numbered_file_only_what_it_needs_is_made(
     ran = await migrations.migrate(settings_of(database))
     assert [each.name for each in ran.functions] == ([] if needs else ["beginning"])
     assert await database.fetchval("select inboxd.beginning('x')") == "newer"
-    await _check(database)
+    await check(database)
 
 
 async def _applied(database: Database) -> migrations.SchemaState:
@@ -319,7 +277,7 @@ async def test_producers_and_workers_go_on_after_each_numbered_file(
             for role, call in CALLED:
                 await connection.execute(f"SET ROLE inboxd_{role}; SELECT inboxd.{call}")
             await connection.execute("RESET ROLE")
-    await _check(empty)
+    await check(empty)
 
 
 async def test_an_older_release_leaves_a_newer_ones_functions_alone(
@@ -327,10 +285,10 @@ async def test_an_older_release_leaves_a_newer_ones_functions_alone(
 ) -> None:
     with monkeypatch.context() as newer:
         changed = {"beginning": _function("beginning", "'newer'"), "stay_in_line": None}
-        _ship(tmp_path, newer, _MORE, changed)
+        ship(tmp_path, newer, MORE, changed)
         await migrations.migrate(settings_of(database))
     assert not await migrations.migrate(settings_of(database))
-    await _check(database)
+    await check(database)
     assert await database.fetchval("select inboxd.beginning('x')") == "newer"
     there = "select count(*) from pg_proc where proname = 'stay_in_line'"
     assert await database.fetchval(there) == 1, "an older worker may call it"
@@ -339,12 +297,12 @@ async def test_an_older_release_leaves_a_newer_ones_functions_alone(
 async def test_a_function_that_is_gone_is_made_again(database: Database) -> None:
     await database.execute("drop function inboxd.is_unhandled")
     with pytest.raises(SchemaError, match=r"is_unhandled; run: inboxd migrate"):
-        await _check(database)
+        await check(database)
     ran = await migrations.migrate(settings_of(database))
     assert [each.name for each in ran.functions] == ["is_unhandled"]
-    may = [await _may_call(database, "is_unhandled(text,text)", f"inboxd_{role}") for role in ROLES]
+    may = [await may_call(database, "is_unhandled(text,text)", f"inboxd_{role}") for role in ROLES]
     assert may == [False, True]
-    await _check(database)
+    await check(database)
 
 
 async def test_another_signature_takes_a_migration_that_drops_the_old_one(
@@ -352,28 +310,28 @@ async def test_another_signature_takes_a_migration_that_drops_the_old_one(
 ) -> None:
     changed = {"beginning": _function("beginning", "1").replace("RETURNS text", "RETURNS integer")}
     with monkeypatch.context() as alone:
-        _ship(tmp_path, alone, functions=changed)
+        ship(tmp_path, alone, functions=changed)
         with pytest.raises((DatabaseError, SchemaError), match="cannot change return type"):
             await migrations.migrate(settings_of(database))
-    _ship(tmp_path, monkeypatch, f"{_MORE}DROP FUNCTION {{schema}}.beginning(text);", changed)
+    ship(tmp_path, monkeypatch, f"{MORE}DROP FUNCTION {{schema}}.beginning(text);", changed)
     await migrations.migrate(settings_of(database))
     assert await database.fetchval("select inboxd.beginning('x')") == 1
-    assert await _may_call(database, "beginning(text)", "inboxd_worker")
+    assert await may_call(database, "beginning(text)", "inboxd_worker")
 
 
 async def test_a_function_that_a_migration_drops_is_made_again_if_it_has_a_file(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So a migration may change what a function's signature names."""
-    _ship(tmp_path, monkeypatch, f"{_MORE}DROP FUNCTION {{schema}}.is_unhandled(text, text);")
+    ship(tmp_path, monkeypatch, f"{MORE}DROP FUNCTION {{schema}}.is_unhandled(text, text);")
     ran = await migrations.migrate(settings_of(database))
     assert [each.name for each in ran.functions] == ["is_unhandled"]
-    await _check(database)
+    await check(database)
 
 
 def test_a_function_names_its_roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = _function("new", "given").replace("-- roles: worker", "-- roles: everybody")
-    _ship(tmp_path, monkeypatch, functions={"new": text})
+    ship(tmp_path, monkeypatch, functions={"new": text})
     with pytest.raises(SchemaError, match=r"new\.sql: .*roles"):
         migrations.functions()
 
@@ -389,92 +347,6 @@ async def test_every_function_has_a_file_that_fits_the_schema(database: Database
             await connection.execute(render(each.text, "inboxd"))
 
 
-# -------------------------------------------------------------------------------------- rights
-
-
-def test_what_grants_may_run_as_often_as_one_likes() -> None:
-    """`migrate --grants` runs each block that grants again: it makes roles, and nothing else."""
-    verb = re.compile(
-        r"\b(GRANT |REVOKE |CREATE \w+|ALTER \w+|DROP \w+|INSERT INTO|UPDATE \S+ SET)"
-    )
-    for migration in migrations.shipped():
-        said = re.findall(r"\bGRANT ", re.sub(r"--.*", "", migration.text))
-        blocks = [re.sub(r"--.*", "", block) for block in migration.grants]
-        verbs = [found for block in blocks for found in verb.findall(block)]
-        assert set(verbs) <= {"GRANT ", "REVOKE ", "CREATE ROLE"}, migration.label
-        assert verbs.count("GRANT ") == len(said), f"{migration.label}: a grant outside of a block"
-
-
-async def test_rights_are_made_again(database: Database) -> None:
-    await database.execute(
-        "revoke execute on function inboxd.put_away from inboxd_worker;"
-        "grant execute on function inboxd.put_away to public, inboxd_producer;"
-        "create function inboxd.left_over() returns integer language sql as 'select 1';"
-        "insert into inboxd.schema_functions (name, checksum) values ('left_over', 'older')"
-    )
-    assert await migrations.grant(settings_of(database)) == []
-    for role, may in (("worker", True), ("producer", False)):
-        assert await _may_call(database, "put_away(bigint[],text)", f"inboxd_{role}") is may
-        assert not await _may_call(database, "left_over()", f"inboxd_{role}")
-
-
-async def test_roles_that_a_new_schema_brings_have_all_that_is_theirs(empty: Database) -> None:
-    """Its functions are made before some of its roles; where roles were there, nobody sees it."""
-    schema = f"new_{empty.name[-12:]}"
-    settings = _named(empty, schema)
-    await migrations.migrate(settings)
-    try:
-        async with empty.connect() as connection:
-            session = Session(connection, Statements(schema))
-            lacking = {
-                whose: await listing.missing_privileges(session, f"{schema}_{whose}", whose)
-                for whose in listing.WHOSE
-            }
-            assert lacking == {whose: [] for whose in listing.WHOSE}
-        before = await _rights(empty, schema)
-        assert await migrations.grant(settings) == []
-        assert await _rights(empty, schema) == before, "nor does anybody get more later"
-    finally:
-        await _drop_roles(empty, schema)
-
-
-async def _rights(database: Database, schema: str) -> list[tuple[str, str]]:
-    """Who may do what with each table, column and function."""
-    rows = await database.fetch(
-        "select p.proname::text as name, a.acl::text from pg_proc p, unnest(p.proacl) as a(acl)"
-        " where p.pronamespace = $1::regnamespace union all "
-        "select c.relname, a.acl::text from pg_class c, unnest(c.relacl) as a(acl)"
-        " where c.relnamespace = $1::regnamespace union all "
-        "select c.relname || '.' || t.attname, a.acl::text"
-        "  from pg_class c join pg_attribute t on t.attrelid = c.oid, unnest(t.attacl) as a(acl)"
-        " where c.relnamespace = $1::regnamespace",
-        schema,
-    )
-    return sorted((row["name"], row["acl"]) for row in rows)
-
-
-async def _drop_roles(database: Database, *schemas: str) -> None:
-    """Those of schemas of a test's own: roles belong to the whole server."""
-    for schema in schemas:
-        roles = await database.fetch(
-            "select rolname from pg_roles where rolname like $1", f"{schema}%"
-        )
-        for role in roles:
-            await database.execute(f"drop owned by {role[0]}; drop role {role[0]}")
-
-
-async def test_nothing_is_granted_in_a_schema_of_another_release(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as newer:
-        _ship(tmp_path, newer, _MORE)
-        with pytest.raises(SchemaError, match="run: inboxd migrate"):
-            await migrations.grant(settings_of(database))
-        await migrations.migrate(settings_of(database))
-    with pytest.raises(SchemaError, match="of the release that migrated it"):
-        await migrations.grant(settings_of(database))
-
-
 # ------------------------------------------------------------------------------------ schemas
 
 
@@ -483,8 +355,8 @@ async def test_two_schemas_in_one_database(empty: Database) -> None:
     one, two = (f"{which}_{empty.name[-12:]}" for which in ("one", "two"))
     try:
         for schema in (one, two):
-            await migrations.migrate(_named(empty, schema))
-            await _check(empty, schema)
+            await migrations.migrate(named(empty, schema))
+            await check(empty, schema)
         await empty.execute(
             f"select {one}.emit_event('test.noop'); select {one}.send_command('test.noop')"
         )
@@ -500,7 +372,7 @@ async def test_two_schemas_in_one_database(empty: Database) -> None:
         )
         assert not re.search(r"\binboxd[._](?!notify)", code), "nothing names the default schema"
     finally:
-        await _drop_roles(empty, one, two)
+        await drop_roles(empty, one, two)
 
 
 async def test_without_the_right_to_create_roles(
