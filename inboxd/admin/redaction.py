@@ -7,7 +7,7 @@ much, and what cannot be looked into is hidden.
 Known limits: a secret below a harmless name is shown; in a plain text one is taken to end with its
 line, or with its word behind `=`. Error texts in lists are as they were stored, where
 `model/masking.py` had hidden what it knows.
-*See:* `redact_keys` and `hidden_types` of `[admin]`.
+*See:* `settings/admin.py`, where it is set.
 """
 
 import json
