@@ -9,6 +9,7 @@ import shutil
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from anyio import move_on_after
 from playwright.async_api import Browser, async_playwright, expect
 
 from inboxd.embedded import Server
@@ -34,7 +35,9 @@ async def browser(anyio_backend: object) -> AsyncIterator[Browser]:
             executable_path=program, args=[*sandbox, "--disable-dev-shm-usage"]
         )
         yield running
-        await running.close()
+        # It may never answer; playwright kills it when it ends itself.
+        with move_on_after(patient(5), shield=True):
+            await running.close()
 
 
 @pytest.fixture(scope="module")
