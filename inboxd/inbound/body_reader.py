@@ -83,6 +83,7 @@ class Room:
                     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
             finally:
                 self._in_flight.coming.discard(coming)
+                self._coming = None  # it refers to this room: no cycle is left for the collector
         raise Refusal(answers.unavailable(_WHEN_BUSY), "busy", "its body came too slowly")
 
 

@@ -17,10 +17,9 @@ async def test_each_run_is_an_attempt_and_names_the_limit(
         {
             "database": {"idle_in_transaction_timeout": "1s"},
             "events": {"timeout": "500ms"},
-            "types": {"test.leave": {"timeout": "1h"}},
         }
     )
-    row_id = await own.write("command", "test.leave", {"how": "idle"})
+    row_id = await own.write("command", "test.leave_idle", {"how": "idle"})
     row = await own.dead("command", row_id)
     errors = [each["error"] for each in errors_of(row)]
     with safety():

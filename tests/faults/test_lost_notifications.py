@@ -45,7 +45,7 @@ async def test_no_wake_up_is_needed(
     await exactly_once("command", commands)
     for kind in ("event", "command"):
         polls = f'inboxd_wakeups_total{{cause="poll",kind="{kind}"}}'
-        assert sum([await each.metric(polls) for each in workers]) >= 3, "each time one found them"
+        assert sum([await each.metric(polls) for each in workers]) >= 1, "a poll found them"
 
 
 async def test_a_retry_needs_no_wake_up(

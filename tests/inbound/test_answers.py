@@ -153,7 +153,6 @@ async def test_what_cannot_be_made_durable_is_not_accepted() -> None:
         ({"paused": "refuse"}, {}, {}, 503),
         ({}, {}, {"headers": [("content-length", "1001")]}, 413),
         ({}, {}, {"headers": [("content-encoding", "br")]}, 415),
-        ({}, {"max_bytes": 1000}, {"headers": [("content-length", "900")]}, 503),
     ],
 )
 async def test_what_is_refused_unread(

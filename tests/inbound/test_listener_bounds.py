@@ -347,24 +347,24 @@ async def test_idle_connections_make_room(monkeypatch: pytest.MonkeyPatch) -> No
 async def test_heads_that_come_slowly_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inboxd.inbound.listener._IDLE", 0.05)
     async with listening(max_connections=2, header_timeout="1h") as on:
-        first, second = await on.connect(), await on.connect()
-        for client in (first, second):
-            await client.send(b"POST / HTTP/1.1\r\nX")
-        await eventually(partial(connections_are, on, 2))
-        assert status(await on.ask(post(b"x", b"Connection: close"))) == 202
-        assert {status(await rest(each)) for each in (first, second)} == {408}
+        async with await on.connect() as first, await on.connect() as second:
+            for client in (first, second):
+                await client.send(b"POST / HTTP/1.1\r\nX")
+            await eventually(partial(connections_are, on, 2))
+            assert status(await on.ask(post(b"x", b"Connection: close"))) == 202
+            assert {status(await rest(each)) for each in (first, second)} == {408}
         assert set(on.refused) == {"connections", "head_timeout"}
 
 
 async def test_bodies_that_come_slowly_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inboxd.inbound.backpressure._GRACE", 0.05)
     async with listening(max_connections=2, body_timeout="1h") as on:
-        first, second = await on.connect(), await on.connect()
-        for client in (first, second):
-            await client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1")
-        await eventually(partial(connections_are, on, 2))
-        assert status(await on.ask(post(b"x", b"Connection: close"))) == 202
-        assert {status(await rest(each)) for each in (first, second)} == {408}
+        async with await on.connect() as first, await on.connect() as second:
+            for client in (first, second):
+                await client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1")
+            await eventually(partial(connections_are, on, 2))
+            assert status(await on.ask(post(b"x", b"Connection: close"))) == 202
+            assert {status(await rest(each)) for each in (first, second)} == {408}
         assert set(on.refused) == {"connections", "body_timeout"}
 
 

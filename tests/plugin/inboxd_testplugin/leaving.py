@@ -45,6 +45,7 @@ def add_to(handlers: Handlers) -> None:
     """Register the handlers of this module."""
     handlers.event("test.leave", retry=_QUICK, timeout="700ms")(leaving_event)
     handlers.command("test.leave", retry=_QUICK, timeout="700ms")(leaving_command)
+    handlers.command("test.leave_idle", retry=_QUICK, timeout="1h")(leaving_command)
     handlers.command("test.garbage")(garbage_command)
     handlers.event("test.leave_thread", retry=_QUICK, timeout="300ms")(leaving_thread_event)
 
