@@ -170,7 +170,7 @@ async def test_a_command_is_replayed_with_another_payload(
         " select id, replay_of, payload::text, status from inboxd.commands_history order by id"
     )
     assert [tuple(row) for row in rows] == [
-        (1, None, '{"n": 1, "secret": "canary"}', "failed"),
+        (1, None, '{"n": 1, "told": "canary"}', "failed"),
         (2, 1, '{"n": 2, "at": "<b>"}', "pending"),
     ]
     assert await audit(database) == [

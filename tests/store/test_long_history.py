@@ -57,7 +57,7 @@ def old(restartable_server: Server, restartable_database: Database) -> dict[int,
             assert isinstance(uuid, UUID)
             found[age] = uuid
         connection.execute(_ENDPOINT)
-        connection.execute("alter system set max_locks_per_transaction = 20")
+        connection.execute("alter system set max_locks_per_transaction = 10")
         connection.execute("alter system set max_connections = 20")
     restartable_server.restart()
     return found
@@ -78,7 +78,7 @@ async def test_looks_hold_no_locks_of_it(
     restartable_database: Database, old: dict[int, UUID]
 ) -> None:
     with pytest.raises(asyncpg.OutOfMemoryError) as full:
-        await _look_plainly(restartable_database, old[299], sessions=6)
+        await _look_plainly(restartable_database, old[299], sessions=14)
     assert "max_locks_per_transaction" in str(explain(full.value))
     async with restartable_database.connect() as connection, connection.transaction():
         for uuid in old.values():
