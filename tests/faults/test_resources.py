@@ -21,7 +21,7 @@ handlers = Handlers("shop")
 
 
 def say(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
+    sys.stderr.write(what + "\\n")  # at once: the log is written by a thread
 
 
 @handlers.lifespan
