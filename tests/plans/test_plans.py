@@ -39,7 +39,7 @@ MORE = {
     "story_waits": 1_500,
     "take_events": 900,
     "status_lines": 900,
-    "replay_commands": 600,
+    "replay_commands": 720,  # ten, with what waits for them locked before
 }
 
 
