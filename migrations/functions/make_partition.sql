@@ -16,7 +16,9 @@ BEGIN
     END IF;
     -- One lock for all: with one a day, two that make several would wait for each other.
     PERFORM pg_advisory_xact_lock(hashtext('{schema}.partitions'), 0);
-    IF to_regclass('{schema}.' || part) IS NOT NULL THEN  -- somebody was faster
+    -- Was somebody faster? The table is asked: to_regclass would remember that there was none.
+    PERFORM FROM pg_class c WHERE c.relnamespace = '{schema}'::regnamespace AND c.relname = part;
+    IF FOUND THEN
         RETURN false;
     END IF;
     EXECUTE format('CREATE TABLE {schema}.%I (LIKE {schema}.%I INCLUDING DEFAULTS '

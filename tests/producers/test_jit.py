@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 _MANY = 50
 _ENDPOINTS = """
 insert into inboxd.endpoints (name, url, secrets, types)
-select 'e' || n, 'https://example.org/', array['whsec_' || repeat('a', 32)], array['*']
+select 'e' || n, 'https://example.org/', jsonb_build_array('whsec_' || repeat('a', 32)), array['*']
   from generate_series(1, 10) n
 """
 # What each plan looked like, of statements within functions too, as messages to the session.

@@ -22,7 +22,7 @@ _DAYS = 300
 _AGES = (0, 2, 5, 90, 299)
 _ENDPOINT = """
 insert into inboxd.endpoints (name, url, secrets, types)
-values ('one', 'https://example.org/', array['whsec_' || repeat('a', 32)], array['*'])
+values ('one', 'https://example.org/', jsonb_build_array('whsec_' || repeat('a', 32)), array['*'])
 """
 _COUNT_LOCKS = """
 select count(*) from pg_locks l join pg_class c on c.oid = l.relation

@@ -295,10 +295,10 @@ async def test_a_day_that_a_person_has_detached_is_refused_and_today_is_waited_f
 async def test_next_to_nothing_is_committed_as_durably_as_a_receipt(database: Database) -> None:
     async with daemon_session(database) as connection:
         await connection.execute("set synchronous_commit = off")
-        before = await connection.fetchval("select pg_current_wal_flush_lsn()")
+        before = await connection.fetchval("select pg_current_wal_flush_lsn()::text")
         await receipts.commit(connection, SQL)
         flushed = "select pg_current_wal_flush_lsn() > $1::text::pg_lsn"
-        assert await connection.fetchval(flushed, str(before))
+        assert await connection.fetchval(flushed, before)
         assert await connection.fetchval("show synchronous_commit") == "off"
 
 

@@ -251,9 +251,9 @@ async def test_a_replay_and_a_sender_of_one_key_meet(
 
     one_does, other_does = (replay, send) if first == "replay" else (send, replay)
     async with (
-        anyio.create_task_group() as tasks,
         daemon_session(database) as one,
         daemon_session(database) as other,
+        anyio.create_task_group() as tasks,
     ):
         transaction = one.transaction()
         await transaction.start()
