@@ -17,7 +17,7 @@ BEGIN
     WITH held AS MATERIALIZED (
         SELECT id FROM {schema}.batches
          WHERE parent_id = batch AND status IN ('pending', 'waiting', 'running') AND ending IS NULL
-         ORDER BY id FOR NO KEY UPDATE
+         ORDER BY id + 0 FOR NO KEY UPDATE
     ), never AS (
         UPDATE {schema}.batches b
            SET ending = ends, needs = 0, closed_at = coalesce(closed_at, clock_timestamp())

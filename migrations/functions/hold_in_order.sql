@@ -22,7 +22,9 @@ BEGIN
     )
     SELECT array_agg(DISTINCT id) INTO reached FROM below;
     PERFORM FROM {schema}.commands c
-      WHERE c.id = ANY (ids || ARRAY(SELECT w.id FROM {schema}.commands w WHERE w.command_id = ANY (reached)))
+      WHERE c.id = ANY (ids || ARRAY(
+                SELECT w.id FROM unnest(reached) AS r(id)
+                 CROSS JOIN LATERAL (SELECT k.id FROM {schema}.commands k WHERE k.command_id = r.id OFFSET 0) w))
       ORDER BY c.needs > 0, c.id FOR UPDATE;
 END
 $$;

@@ -10,7 +10,7 @@ DECLARE
 BEGIN
     WITH held AS MATERIALIZED (
         SELECT id FROM {schema}.batches WHERE parent_id = batch AND status = 'waiting' AND needs > 0
-         ORDER BY id FOR NO KEY UPDATE
+         ORDER BY id + 0 FOR NO KEY UPDATE
     ), begun AS (
         UPDATE {schema}.batches b SET needs = needs - 1, starting = true
           FROM held WHERE b.id BETWEEN held.id AND held.id

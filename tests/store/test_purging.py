@@ -214,7 +214,8 @@ async def test_a_webhook_is_forgotten_when_history_tells_of_it(
         await database.execute(
             "with gone as (delete from inboxd.commands returning *)"
             " insert into inboxd.commands_history (id, command_id, queue, type,"
-            " schema_version, payload, status, attempts, finished_at, created_at, run_at, updated_at)"
+            " schema_version, payload, status, attempts, finished_at, created_at, run_at,"
+            " updated_at)"
             " select id, command_id, queue, type, schema_version, payload, 'succeeded', 1,"
             f"        now() - interval '{at or 0}', created_at, run_at, now()"
             f"   from gone where {at is not None}"

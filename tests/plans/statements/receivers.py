@@ -56,7 +56,7 @@ RECEIVER: dict[str, tuple[Case, tuple[str, ...]]] = {
     "receive, held": (_receive("held"), ("held_sources_pkey",)),
     "release_receipts": (run("release_receipts", "held", 0, 10), ("held_receipts_pkey",)),
     "answered": (run("answered", lambda k: [k.one("receipts")]), ()),
-    "make_receipt_days": (run("make_receipt_days", lambda k: [k.one("receipts")]), ()),
+    "make_receipt_days": (run("make_receipt_days", lambda k: [uuid7()]), ()),
     "commit_nothing": (lambda s, k: receipts.commit(s, SQL), ()),
     "erased": (
         run("erased", ["tenant=a"], _SINCE[0]),

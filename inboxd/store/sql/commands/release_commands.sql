@@ -4,7 +4,8 @@
 -- locks: the rows, in the order of ids
 WITH held AS MATERIALIZED (
     SELECT id FROM {schema}.commands
-     WHERE worker_id = $1::uuid AND status = 'running' AND id <> ALL ($2::bigint[]) ORDER BY id FOR NO KEY UPDATE
+     WHERE worker_id = $1::uuid AND status = 'running' AND id <> ALL ($2::bigint[]) ORDER BY id + 0
+       FOR NO KEY UPDATE
 )
 UPDATE {schema}.commands c
    SET status = 'pending', worker_id = NULL, started_at = NULL, updated_at = clock_timestamp()
