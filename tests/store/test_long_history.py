@@ -3,6 +3,7 @@
 The server has few locks, so that some hundred days do what years do to one as it comes.
 """
 
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -62,27 +63,35 @@ def old(restartable_server: Server, restartable_database: Database) -> dict[int,
     return found
 
 
+async def _look_plainly(database: Database, uuid: UUID, *, sessions: int) -> None:
+    """Of all days at once, in several sessions that keep their locks."""
+    async with AsyncExitStack() as looking:
+        for _ in range(sessions):
+            connection = await looking.enter_async_context(database.connect())
+            await looking.enter_async_context(connection.transaction())
+            await connection.fetch(
+                "select from inboxd.commands_history where command_id = $1", uuid
+            )
+
+
 async def test_looks_hold_no_locks_of_it(
     restartable_database: Database, old: dict[int, UUID]
 ) -> None:
-    async with restartable_database.connect() as connection:
-        with pytest.raises(asyncpg.OutOfMemoryError) as full:
-            await connection.fetch(
-                "select from inboxd.commands_history where command_id = $1", old[299]
-            )
-        assert "max_locks_per_transaction" in str(explain(full.value))
-        async with connection.transaction():
-            for uuid in old.values():
-                row = await connection.fetchrow("select * from inboxd.command_result($1)", uuid)
-                assert row is not None
-                assert tuple(row) == ("cancelled", '{"n": 1}', None)
-            for call in (
-                "select * from inboxd.send_webhook('a.b', message_id => 'm')",
-                "select * from inboxd.send_webhook('a.b', message_id => 'm')",
-                f"select inboxd.send_after('{old[299]}', '[{{\"type\": \"a.b\"}}]', 'finished')",
-            ):
-                await connection.fetch(call)
-            assert await connection.fetchval(_COUNT_LOCKS) < 50
+    with pytest.raises(asyncpg.OutOfMemoryError) as full:
+        await _look_plainly(restartable_database, old[299], sessions=6)
+    assert "max_locks_per_transaction" in str(explain(full.value))
+    async with restartable_database.connect() as connection, connection.transaction():
+        for uuid in old.values():
+            row = await connection.fetchrow("select * from inboxd.command_result($1)", uuid)
+            assert row is not None
+            assert tuple(row) == ("cancelled", '{"n": 1}', None)
+        for call in (
+            "select * from inboxd.send_webhook('a.b', message_id => 'm')",
+            "select * from inboxd.send_webhook('a.b', message_id => 'm')",
+            f"select inboxd.send_after('{old[299]}', '[{{\"type\": \"a.b\"}}]', 'finished')",
+        ):
+            await connection.fetch(call)
+        assert await connection.fetchval(_COUNT_LOCKS) < 50
 
 
 async def test_many_who_wait_for_results_at_once(
