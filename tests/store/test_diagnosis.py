@@ -60,5 +60,5 @@ async def test_the_doctor_costs_the_same_however_much_history_there_is(database:
     full, named = await looked_at(database)
     assert full - bare < NOISE
     since = datetime.now(UTC) - timedelta(days=SEQUENCE_DAYS + 1)
-    days = {name[-8:] for name in named if name.startswith(PARENTS)}
-    assert min(days) >= f"{since:%Y%m%d}", "older history was read than for its highest number"
+    read = {name[-8:] for name in named if name.startswith(PARENTS)}
+    assert min(read) >= f"{since:%Y%m%d}", "older history was read than for its highest number"
