@@ -145,7 +145,7 @@ async def test_a_command_is_replayed_with_another_payload(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     """First what differs is shown; the old row keeps its own, the new one says whose it is."""
-    await send(database, 1, secret="canary")
+    await send(database, 1, note="canary")
     await fail(database, "commands")
     path = "/act/commands/replay-with?id=1"
     assert path in (await ada.get("/commands/1")).text
@@ -156,7 +156,7 @@ async def test_a_command_is_replayed_with_another_payload(
     assert ReadForm(wrong.text).fields["payload"].strip() == '{"n":'
     shown = await confirm(ada, asked, payload='{"n": 2, "at": "<b>"}')
     assert shown.status_code == 200
-    assert "<del>-   &#34;secret&#34;: &#34;canary&#34;" in shown.text
+    assert "<del>-   &#34;note&#34;: &#34;canary&#34;" in shown.text
     assert "<ins>+   &#34;at&#34;: &#34;&lt;b&gt;&#34;" in shown.text
     assert await database.fetchval("select count(*) from inboxd.commands_history") == 0
     form = ReadForm(shown.text)
@@ -170,7 +170,7 @@ async def test_a_command_is_replayed_with_another_payload(
         " select id, replay_of, payload::text, status from inboxd.commands_history order by id"
     )
     assert [tuple(row) for row in rows] == [
-        (1, None, '{"n": 1, "secret": "canary"}', "failed"),
+        (1, None, '{"n": 1, "note": "canary"}', "failed"),
         (2, 1, '{"n": 2, "at": "<b>"}', "pending"),
     ]
     assert await audit(database) == [

@@ -246,7 +246,7 @@ async def test_no_secret_is_on_a_page_of_an_action(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     """Nor the payload of what is acted on, unless that is what it is about."""
-    await send(database, 1, "a.do", secret="canary")
+    await send(database, 1, "a.do", note="canary")
     await fail(database, "commands")
     for path, *_ in EACH:
         answer = await ada.get(path)
