@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from inboxd.errors import DatabaseError, SchemaError
+from inboxd.errors import DatabaseAway, DatabaseError, SchemaError
 from inboxd.model.masking import redact
 from inboxd.settings import Database
 
@@ -117,6 +117,17 @@ _NEXT_HOST = (
     TimeoutError,
     asyncpg.CannotConnectNowError,
     asyncpg.TargetServerAttributeNotMatched,
+)
+
+
+# At these nobody answers, or only to say that it cannot yet; other refusals are an answer.
+_NOBODY = (
+    OSError,
+    TimeoutError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.PostgresConnectionError,
 )
 
 
@@ -266,9 +277,16 @@ def whereabouts(connection: Connection) -> str:
     return f"database {name!r} at {host}" + (f":{port}" if port else "")
 
 
+def _is_nobody(error: Exception) -> bool:
+    """Whether nobody answers; what the other side says of TLS is an answer."""
+    answered = isinstance(error, ssl.SSLError) or type(error) is ConnectionError
+    return isinstance(error, _NOBODY) and not answered
+
+
 def explain_connecting(error: Exception, database: Database) -> DatabaseError:
     """What failed, and what to do about it; the DSN without its password."""
     where = redact(database.dsn.get_secret_value())
+    kind = DatabaseAway if _is_nobody(error) else DatabaseError
     match error:
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
             advice = "check the user and the password (database.password_file), and pg_hba.conf"
@@ -298,7 +316,7 @@ def explain_connecting(error: Exception, database: Database) -> DatabaseError:
         case _:
             advice = "correct database.dsn"
     reason = redact(str(error)) or type(error).__name__
-    return DatabaseError(f"cannot connect to {where}: {reason}; {advice}")
+    return kind(f"cannot connect to {where}: {reason}; {advice}")
 
 
 # What is said to a daemon's role that may not do something.
