@@ -226,8 +226,10 @@ class InboundListener:
         self._go_on()
 
     def _go_on(self) -> None:
-        if not self._accepting and self._sockets and self._count < self._settings.max_connections:
-            self._accept()
+        """Accept again, if it paused for another reason than that it is full, or has room now."""
+        has_room = self._count < self._settings.max_connections
+        if not self._accepting and self._sockets and (has_room or not self._is_full):
+            self._accept()  # without room, the next connection that waits says that it is full
 
     def _close_sockets(self) -> None:
         self._pause()

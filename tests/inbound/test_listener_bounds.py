@@ -5,7 +5,7 @@ import socket
 import time
 import tracemalloc
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from functools import partial
 from typing import Any
 
@@ -342,6 +342,17 @@ async def test_idle_connections_make_room(monkeypatch: pytest.MonkeyPatch) -> No
             await idle.aclose()
             assert status(await rest(client)) == 202
         assert on.refused == ["connections"]
+
+
+async def test_a_listener_filled_in_one_turn_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It accepts eight in a turn: the last of them may be the last that it has room for."""
+    monkeypatch.setattr("inboxd.inbound.listener._IDLE", 0.05)
+    async with listening(max_connections=8, header_timeout="1h") as on:
+        with ExitStack() as strangers:
+            for _ in range(8):  # no turn of the loop comes between: all wait in the kernel's queue
+                strangers.enter_context(socket.create_connection(("127.0.0.1", on.port)))
+            await eventually(partial(connections_are, on, 8))
+            assert status(await on.ask(post(b"x", b"Connection: close"))) == 202
 
 
 async def test_heads_that_come_slowly_make_room(monkeypatch: pytest.MonkeyPatch) -> None:

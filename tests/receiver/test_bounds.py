@@ -112,14 +112,14 @@ async def test_who_stands_still_denies_nobody(
     times = {"body_timeout": "1h", "header_timeout": "1h", "keep_alive": "1h"}
     receiver = await start_receiver(http={**times, **http})
     wires = [await Wire.connect(receiver.port) for _ in sent]
+    provider = receiver.provider(again=True)
     try:
         for wire, part in zip(wires, sent, strict=True):
             wire.send(part)
-        provider = receiver.provider(again=True)
         for number in range(3):
             await provider.offer(f"m{number}")
-        provider.close()
     finally:
+        provider.close()
         for wire in wires:
             wire.close()
     await verify(inbox, provider)
