@@ -3,7 +3,7 @@
 Owns the selection, its preview, and the loop over pages. Promises: each page is a transaction of
 its own and is counted in the action's entry of the audit by that transaction, so that an
 interrupted action leaves a true audit; a row is judged again while it is locked, and left alone
-when its status has changed; each row is met once, and none that was made after the action began.
+when it matches no more; each row is met once, and none that was made after the action began.
 Known limit: rows that come to match meanwhile, below where the action is, are left.
 """
 
@@ -153,7 +153,7 @@ async def act_on_all(
         begun = monotonic()
         async with session.connection.transaction():
             held = await store.lock(session, table, page, [], ending=deed.ends)
-            able = [row["id"] for row in held if row["status"] in match.statuses]
+            able = [row["id"] for row in await store.still_matching(session, table, match, held)]
             done = len(await deed.do(session, table, able, terms.actor, terms.reason))
             if entry is None:
                 entry = await store.record(session, terms.actor, action, target, terms.reason, done)

@@ -2,11 +2,11 @@
 
 Promises: what is done to rows, how far the action has come and its line of the audit commit
 together, so that a worker that is killed repeats nothing and loses nothing; a row is judged again
-while it is locked, and left alone when it allows the action no more; each row is met once, and none
-that was made later; a row that somebody has in hand, or whose bucket, is passed over for now and
-tried again, while the others are done: it waits for no lock, nor pauses for one; of several workers
-one works on an action at a time. With a canary, the others are replayed only if the first rows have
-all succeeded; if one does not, the action pauses.
+while it is locked, and left alone when it allows the action no more or matches no more; each row is
+met once, and none that was made later; a row that somebody has in hand, or whose bucket, is passed
+over for now and tried again, while the others are done: it waits for no lock, nor pauses for one;
+of several workers one works on an action at a time. With a canary, the others are replayed only if
+the first rows have all succeeded; if one does not, the action pauses.
 Known limits: a transaction that fails is tried again some times, then its action pauses: one row
 that cannot be changed holds it. No more than `MOST_PASSED` rows are passed over: then it waits.
 What cannot be replayed, since its unique key is held or its batch was cancelled, is left, and
@@ -186,6 +186,8 @@ async def _do(session: Session, row: Row, ids: Sequence[int]) -> _Met:
     table, deed = _table(row), deed_for(row["verb"], row["run_at"] or row["priority"])
     held, passed = await store.try_rows(session, table, ids)
     able = [each for each in held if each["status"] in deed.allowed]
+    # Whoever had it in hand may have replayed it, and it has failed in another way since.
+    able = await audit.still_matching(session, table, store.match_of(row), able)
     if table == "events":
         able = [each for each in able if not in_chunk(each)]
     done = Done(())

@@ -213,6 +213,16 @@ async def dead_ahead(
     return MatchedAhead(ids, above, end=False)
 
 
+async def still_matching(
+    session: Session, table: HotTable, wanted: Match, held: Collection[Row]
+) -> list[Row]:
+    """Those among rows that this transaction holds that match; in their order."""
+    ids = [row["id"] for row in held]
+    rows = await session.fetch(f"still_match_{table}", *wanted.arguments(), ids) if ids else []
+    found = {row["id"] for row in rows}
+    return [row for row in held if row["id"] in found]
+
+
 async def count(session: Session, table: HotTable, wanted: Match) -> tuple[int, int]:
     """How many rows match, and the largest id of them."""
     row = await session.one(f"count_{table}", *wanted.arguments())

@@ -5,14 +5,17 @@ from typing import Any
 import pytest
 
 from inboxd import operations
-from inboxd.operations import OrderTerms, Selection, bulk_runs
+from inboxd.operations import OrderTerms, Selection, bulk, bulk_runs
+from inboxd.store import operations as store
 from inboxd.store.connections import Row
 from tests.cli.dead_letters import operator
 from tests.support import Database
 from tests.support.bulk_actions import step
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
+_ALL = Selection()
 _NOW = OrderTerms(delay=OrderTerms().delay * 0)
 _TOPIC = (
     "INSERT INTO inboxd.topics (name, mode, key_path, source)"
@@ -26,10 +29,12 @@ _HELD = (
 )
 
 
-async def _ordered(database: Database, table: Any, verb: Any, **terms: Any) -> None:
+async def _ordered(
+    database: Database, table: Any, verb: Any, wanted: Selection = _ALL, **terms: Any
+) -> None:
     async def act(session: Any) -> None:
         given = OrderTerms(delay=_NOW.delay, **terms)
-        await operations.order(session, table, verb, Selection(), given, actor="me")
+        await operations.order(session, table, verb, wanted, given, actor="me")
 
     await operator(database, act)
 
@@ -101,6 +106,71 @@ async def test_a_canary_takes_rows_that_are_free_and_the_others_follow(database:
     await step(database, 1)
     row = await _action(database)
     assert (row["status"], row["done"], len(row["canary_ids"])) == ("canary", 10, 10)
+
+
+async def _dead_in(database: Database, bucket: str, error: str) -> None:
+    """The rows of a key are dead letters of such an error, as when somebody has replayed them."""
+    await database.execute(
+        "UPDATE inboxd.events SET status = 'failed', updated_at = now(), fingerprint = $2,"
+        " errors = jsonb_build_array(jsonb_build_object('error', $2::text))"
+        " WHERE ordering_key = $1",
+        bucket,
+        error,
+    )
+
+
+@pytest.mark.parametrize("again", ["gone", "other"])
+async def test_a_row_that_was_passed_over_and_failed_in_another_way_since_is_left(
+    database: Database, again: str
+) -> None:
+    """Somebody has replayed the rows of a key while it was in hand; all of them failed again."""
+    one, _ = await _two_keys(database)
+    for key in ("one", "two"):
+        await _dead_in(database, key, "gone")
+    await _ordered(database, "events", "replay", wanted=Selection(error="gone", group="gone"))
+    async with database.connect() as other:
+        await other.execute(_BUCKET.format("pg_advisory_lock"), one["bucket"])
+        await step(database, 3)
+        assert (await _action(database))["done"] == 3
+        await _dead_in(database, "one", again)
+        await other.execute(_BUCKET.format("pg_advisory_unlock"), one["bucket"])
+    await step(database, 3)
+    row = await _action(database)
+    done, left = (6, 0) if again == "gone" else (3, 3)
+    with safety():
+        assert (row["status"], row["done"], row["left_out"]) == ("completed", done, left)
+        assert await _left(database) == ({} if again == "gone" else {"one": 3})
+        assert await database.fetchval("SELECT count FROM inboxd.audit") == done
+
+
+async def test_a_row_of_a_page_that_has_failed_in_another_way_since_is_left(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a terminal too: ids are looked up many pages ahead."""
+    monkeypatch.setattr(bulk, "_PAGE", 1)
+    await database.execute("INSERT INTO inboxd.events (type) VALUES ('a.b'), ('a.b'), ('a.b')")
+    await database.execute(
+        "UPDATE inboxd.events SET status = 'failed', fingerprint = 'gone',"
+        """ errors = '[{"error": "gone"}]'"""
+    )
+    locked = store.lock
+
+    async def lock(session: Any, table: Any, ids: Any, uuids: Any) -> list[Row]:
+        """Before the last page somebody replays its row, and it fails again."""
+        if 3 in ids:
+            await database.execute("UPDATE inboxd.events SET fingerprint = 'other' WHERE id = 3")
+        return await locked(session, table, ids, uuids)
+
+    monkeypatch.setattr(store, "lock", lock)
+
+    async def act(session: Any) -> int:
+        wanted, terms = Selection(group="gone"), operations.Terms(actor="me")
+        return await operations.act_on_all(session, "events", "replay", wanted, terms)
+
+    done = await operator(database, act)
+    left = await database.fetch("SELECT id FROM inboxd.events WHERE status = 'failed'")
+    with safety():
+        assert (done, [row["id"] for row in left]) == (2, [3])
 
 
 @pytest.mark.parametrize("verb", ["cancel", "reschedule"])

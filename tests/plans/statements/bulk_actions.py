@@ -89,6 +89,15 @@ def _tried(table: HotTable) -> Case:
     return operator(lambda s, k: bulk_actions.try_rows(s, table, [*k.of(f"{table} dead"), _LAST]))
 
 
+def _still(table: HotTable) -> Case:
+    async def look(session: Session, ids: Any) -> object:
+        held: Any = [{"id": id_} for id_ in (*ids, _LAST)]
+        match = operations.Match(["failed"], error="x", fingerprint="f")
+        return await operations.still_matching(session, table, match, held)
+
+    return operator(lambda s, k: look(s, k.of(f"{table} dead")))
+
+
 OF_ACTIONS: dict[str, tuple[Case, tuple[str, ...]]] = {
     "claim_action, advance_action, until_next_action, put_off_action, fail_action": (
         _worked_off,
@@ -108,6 +117,8 @@ OF_ACTIONS: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "take_free_buckets, take_free_events, there_events": (_tried("events"), ("events_pkey",)),
     "take_free_commands, there_commands": (_tried("commands"), ("commands_pkey",)),
+    "still_match_events": (_still("events"), ("events_pkey",)),
+    "still_match_commands": (_still("commands"), ("commands_pkey",)),
     "canary_events": (_canary("events"), ("events_pkey",)),
     "canary_commands": (_canary("commands"), ("commands_pkey",)),
     "purge_actions": (
