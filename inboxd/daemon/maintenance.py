@@ -179,9 +179,10 @@ def _of_the_leader(
     roll_up = partial(roll_up_statistics, context)
     yield task("statistics roll-up", min(interval, _ROLL_UP), roll_up)
     sampling = settings.maintenance.sampling
-    sampler = Sampler(context, settings.database, sampling, queues)
-    yield task("samples", sampling.total_seconds(), sampler.sample, sparing=True)
     topic = settings.notices.topic
+    asked = settings.notices.backlog_rows if topic else None
+    sampler = Sampler(context, settings.database, sampling, queues, asked)
+    yield task("samples", sampling.total_seconds(), sampler.sample, sparing=True)
     tell = NoticeTask(context, settings, topic).tell if topic else partial(close_notices, context)
     yield task("notices", sampling.total_seconds(), tell)
     purger = Purger(context, settings.history, sampling)

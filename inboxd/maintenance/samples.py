@@ -1,7 +1,8 @@
 """Takes samples, in the leader; shows the newest one in the metrics, in every worker.
 
 Owns how far is counted. Promises that a sample which cannot be counted in time costs no other task
-anything, and that the next is counted less far; that what metrics show is never counted for them:
+anything, and that the next is counted less far, but as far as somebody asks to be told of rows if
+that can be done in time; that what metrics show is never counted for them:
 each worker reads one row. Whatever becomes of the leader, metrics go on showing the last sample,
 and its age.
 *See:* `store/samples.py`.
@@ -36,33 +37,50 @@ class Sampler:
         database: Database,
         interval: timedelta,
         queues: Callable[[], Mapping[str, Queue]],
+        asked: int | None = None,
     ) -> None:
-        """interval: the time between two; queues: their settings as they are by now."""
+        """interval: the time between two; queues: their settings as they are by now.
+
+        asked: rows that wait of which somebody wants to be told.
+        """
         self._context = context
         self._limit = min(_LONGEST, database.statement_timeout)
         self._newer_by = interval / 2
         self._queues = queues
-        self._to = samples.FAR
+        near = samples.NEAR
+        between = [near._replace(waiting=asked)] if asked and asked > near.waiting else []
+        # How far is counted, from the farthest on; and which of these now.
+        self._steps, self._step = (samples.FAR, *between, near), 0
 
     async def sample(self) -> None:
         """Count, and write what was counted, in one transaction."""
-        began, took, cut_off = monotonic(), _SLOW, True
+        began, took, cut_off, counted = monotonic(), _SLOW, True, False
         try:
             async with transact(self._context.pool) as connection:
+                to = self._steps[self._step]
                 taken = await samples.count(
-                    connection, self._context.sql, self._queues(), self._to, self._limit
+                    connection, self._context.sql, self._queues(), to, self._limit
                 )
                 await samples.write(connection, self._context.sql, taken, self._newer_by)
             took, cut_off = monotonic() - began, samples.is_cut_off(taken.counts)
+            counted = True
         finally:
-            self._adapt(took, cut_off=cut_off)
+            self._adapt(took, cut_off=cut_off, counted=counted)
 
-    def _adapt(self, took: float, *, cut_off: bool) -> None:
-        if took >= _SLOW and self._to is samples.FAR:
-            self._to = samples.NEAR
-            _log.info("samples are counted less far", to=samples.NEAR.waiting, took=round(took, 2))
-        elif self._to is samples.NEAR and (took <= _QUICK or not cut_off):
-            self._to = samples.FAR
+    def _adapt(self, took: float, *, cut_off: bool, counted: bool) -> None:
+        step, nearest = self._step, len(self._steps) - 1
+        if step < nearest and (not counted or (step == 0 and took >= _SLOW)):
+            self._step += 1
+            to = self._steps[self._step].waiting
+            _log.info("samples are counted less far", to=to, took=round(took, 2))
+        elif step and (took <= _QUICK or not cut_off):
+            self._step = 0
+        elif step > 1 and counted and took * self._further() < self._limit.total_seconds():
+            self._step = 1
+
+    def _further(self) -> float:
+        """How many times as far as the least somebody asks to be told of rows."""
+        return self._steps[1].waiting / self._steps[-1].waiting
 
 
 class SampleReader:

@@ -11,7 +11,7 @@ from inboxd.maintenance.context import MaintenanceContext
 from inboxd.maintenance.notices import NoticeTask, close_notices
 from inboxd.maintenance.samples import Sampler
 from inboxd.settings import Settings
-from inboxd.store import notices
+from inboxd.store import notices, samples
 from inboxd.store.pools import Pool
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Config, Database, StartWorker, eventually
@@ -35,7 +35,8 @@ class Leader:
         )
         context = MaintenanceContext(pool, SQL, Metrics("0"), uuid4())
         sampling = settings.maintenance.sampling / 10**6  # so that each sample is new enough
-        self._sampler = Sampler(context, settings.database, sampling, dict)
+        asked = settings.notices.backlog_rows
+        self._sampler = Sampler(context, settings.database, sampling, dict, asked)
         self.notifier = NoticeTask(context, settings, "notices")
 
     async def look(self) -> None:
@@ -133,6 +134,27 @@ async def test_breakers_and_blocked_keys(database: Database) -> None:
         await Leader(database, pool, dead_letters=False).look()
     found = {(each["cause"], each["subject"]) for _, _, each in await told(database)}
     assert found == {("open breaker", "brevo"), ("blocked keys", "q")}
+
+
+async def test_a_backlog_begins_also_where_samples_are_counted_less_far(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sample takes too long, so that the next ones stop before so many rows."""
+    monkeypatch.setattr("inboxd.store.samples.FAR", samples.CountedTo(100, 100))
+    monkeypatch.setattr("inboxd.store.samples.NEAR", samples.CountedTo(3, 3))
+    monkeypatch.setattr("inboxd.maintenance.samples._SLOW", 0.0)
+    await send(database, 4)
+    async with daemon_pool(database) as pool:
+        leader = Leader(database, pool, backlog_rows=5)
+        await leader.look()
+        assert await told(database) == []
+        await send(database, 4)
+        await leader.look()
+    assert (
+        await database.fetchval("select counts ->> 'counted_to' from inboxd.newest_sample") == "5"
+    )
+    [(_, _, began)] = await told(database)
+    assert (began["cause"], began["rows"], began["at_least"]) == ("backlog", 5, True)
 
 
 async def test_open_notices_are_bounded(

@@ -1,6 +1,7 @@
 """Samples: what they count, that none is written behind a newer one, and what reading costs."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -16,7 +17,7 @@ from inboxd.store import samples, workers
 from inboxd.store.connections import Connection
 from inboxd.store.session import Session
 from inboxd.telemetry.metrics import Metrics
-from tests.support import Database
+from tests.support import Database, eventually
 from tests.support.plans import told, touched_by
 from tests.support.rows import SQL, daemon_pool, daemon_session, emit, join, send
 from tests.support.sampled import take
@@ -342,6 +343,36 @@ async def test_what_cannot_be_counted_in_time_is_counted_less_far_the_next_time(
         for kind in ("event", "command"):
             arrived = metrics.registry.get_sample_value("inboxd_arrivals_total", {"kind": kind})
             assert arrived is not None
+
+
+async def test_what_somebody_asks_for_is_counted_again_as_soon_as_it_may_be(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that a notice asks for: less far only while so many cannot be counted in time."""
+    monkeypatch.setattr("inboxd.store.samples.FAR", samples.CountedTo(100, 100))
+    monkeypatch.setattr("inboxd.store.samples.NEAR", samples.CountedTo(3, 3))
+    monkeypatch.setattr("inboxd.maintenance.samples._LONGEST", 0.5 * SECOND)
+    monkeypatch.setattr("inboxd.maintenance.samples._QUICK", -1.0)
+    await send(database, 8)
+    settings = Settings.model_validate({"database": {"dsn": database.dsn}}).database
+    async with daemon_pool(database) as pool:
+        context = MaintenanceContext(pool, SQL, Metrics("0"), await _worker(database))
+        sampler = Sampler(context, settings, SECOND / 10**6, dict, 5)
+
+        async def counted_to(rows: str) -> bool:
+            await sampler.sample()
+            found = "select counts ->> 'counted_to' from inboxd.newest_sample"
+            return await database.fetchval(found) == rows
+
+        async with database.connect() as other, other.transaction():
+            await other.execute("lock table inboxd.commands in access exclusive mode")
+            for _ in range(2):
+                with pytest.raises(asyncpg.QueryCanceledError):
+                    await sampler.sample()
+        assert await counted_to("3")
+        await eventually(partial(counted_to, "5"))
+        monkeypatch.setattr("inboxd.maintenance.samples._QUICK", 60.0)
+        await eventually(partial(counted_to, "100"))
 
 
 async def test_a_status_reads_no_row_that_waits(database: Database) -> None:
