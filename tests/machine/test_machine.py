@@ -1,10 +1,11 @@
 """A state machine over the real database: whatever happens in whatever order, the model agrees.
 
 Hypothesis draws the steps: producers insert; workers claim, run, settle, fail, defer, release,
-crash, are declared dead while they live, and settle what they no longer hold; operators retry and
-cancel; the clock steps. After each step no row differs from the model, and no claim returned what
-it may not (tests/machine/model.py). Known limit: steps follow one another; the races between two
-statements under way are in tests/store/test_claims.py and test_settlements.py.
+crash, are declared dead while they live, and settle what they no longer hold; operators retry,
+cancel, and ask why a row is not running; the clock steps. After each step no row differs from the
+model, and no claim returned what it may not (tests/machine/model.py). Known limit: steps follow one
+another; the races between two statements under way are in tests/store/test_claims.py and
+test_settlements.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,10 +29,10 @@ from inboxd.store import commands, events
 from inboxd.store.rows import ClaimedCommand, ClaimedEvent, ClaimedRow
 from inboxd.store.settlements import Parent, Requeue, Settlement
 from inboxd.store.workers import WorkerIdentity
+from tests.machine.asking import Asking
 from tests.machine.model import ATTEMPTS, CRASHES, HOUR, Item, Model
 from tests.machine.site import Claim, Site, Worker, open_site, query_of
 from tests.machine.world import (
-    World,
     acts,
     count,
     few,
@@ -72,14 +73,15 @@ _LEASE = _step(
 )
 _SETTLE = _step("settle", how=ways_to_settle, picks=picks, ends=ends)
 _LIVE = _step("live", what=lives, pick=pick)
+_ASK = _step("ask", name=place, pick=pick)
 _ACT = _step("act", what=acts, name=place, pick=pick)
 _PRODUCE = _step(
     "produce", how=producing_ways, count=count, type_=type_, hours=hours, priority=priority
 )
 
 
-class Machine(World):
-    """The world, and workers that claim and settle.
+class Machine(Asking):
+    """The world, somebody who looks, and workers that claim and settle.
 
     One rule for all steps: of several, Hypothesis leaves out half in each example, and a stale
     settlement needs most of them. It has no precondition: what a claim returns may depend on a few
@@ -92,6 +94,7 @@ class Machine(World):
             _LIVE,
             _ACT,
             _ACT,
+            _ASK,
             _PAGE,
             _PAGE,
             _PAGE,

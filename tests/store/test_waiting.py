@@ -19,7 +19,7 @@ from tests.support import Database, ExternalServer, create, drop
 pytestmark = pytest.mark.anyio
 
 # What is nothing but a place: nobody has to end it.
-_PLACES = {"next", "next in line", "next in bucket", "ahead", "ahead in line", "ahead in bucket"}
+PLACES = {"next", "next in line", "next in bucket", "ahead", "ahead in line", "ahead in bucket"}
 ROWS: dict[str, tuple[str, dict[str, object], str]] = {
     "commands": ("commands", {}, ""),
     "keyed": ("commands", {"ordering_key": KEY}, ""),
@@ -64,7 +64,7 @@ async def _try(world: World, row: str, conditions: Sequence[Condition]) -> None:
     told = [each.said for each in conditions]
     await begin(world, row)
     (place,) = await world.why()
-    assert (place in _PLACES, await world.is_claimed()) == (True, True), "nothing holds it"
+    assert (place in PLACES, await world.is_claimed()) == (True, True), "nothing holds it"
     for each in sorted(conditions, key=lambda each: not each.first):
         await each.come(world)
     left = list(conditions)
@@ -76,7 +76,7 @@ async def _try(world: World, row: str, conditions: Sequence[Condition]) -> None:
         await first.go(world)
         left.remove(first)
     found = await world.why()
-    assert set(found) <= _PLACES, (told, found)
+    assert set(found) <= PLACES, (told, found)
     assert await world.is_claimed(), told
 
 

@@ -1,0 +1,256 @@
+"""Why a row does not run, over states that Hypothesis makes: what is named is just what holds it.
+
+Any of the conditions that may be true together are made, up to six. Then the answer alone is
+followed: what it names is ended, as docs/why.md says. When all of it has ended a claim takes the
+row; while one thing is left, whichever it is, none does, and that one is told.
+*See:* `tests/machine/asking.py`, the same in the states that the state machine reaches.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from inboxd import operations
+from inboxd.embedded import Server
+from inboxd.model.waiting import TEXTS
+from inboxd.store.controls import Kind
+from inboxd.store.session import Session
+from tests.store.test_waiting import CONDITIONS, PLACES, begin
+from tests.store.waiting_conditions import Condition
+from tests.store.waiting_world import QUEUE, World, world_of
+from tests.support import Database, ExternalServer, create, drop
+from tests.support.rows import SQL
+from tests.support.verdicts import safety
+
+pytestmark = pytest.mark.anyio
+
+Facts = Mapping[str, Any]
+_SAID = {text: name for name, text in TEXTS.items()}
+
+
+@pytest.fixture(scope="module")
+def shared(server: Server | ExternalServer, template: Database) -> Iterator[Database]:
+    """One database for all examples: each clears what the one before has left."""
+    database = create(server, template.name)
+    yield database
+    drop(server, database)
+
+
+@pytest.fixture
+async def world(shared: Database) -> AsyncIterator[World]:
+    await shared.execute("delete from inboxd.workers")
+    async with world_of(shared) as found:
+        yield found
+
+
+# ---------------------------------------------------------------------- what ends what is named
+
+Remedy = Callable[[World, Facts], Awaitable[object]]
+
+
+def _do(statement: str, *named: str) -> Remedy:
+    """A statement whose parameters are names or ids of what the answer names."""
+
+    async def do(world: World, facts: Facts) -> None:
+        given = [facts[each].get("id") or facts[each]["name"] for each in named]
+        await world.session.execute(statement, *given)
+
+    return do
+
+
+def _own(change: str) -> Remedy:
+    """What becomes of the row itself."""
+
+    async def become(world: World, facts: Facts) -> None:
+        del facts
+        await world.set(change)
+
+    return become
+
+
+def _resume(kind: Kind) -> Remedy:
+    async def resume(world: World, facts: Facts) -> None:
+        session = Session(world.session, SQL)
+        await operations.resume(session, kind, facts[kind]["name"], actor="me")
+
+    return resume
+
+
+async def _serve(world: World, facts: Facts) -> None:
+    """A worker that serves the type."""
+    await world.session.execute(
+        "update inboxd.workers set commands = $2, subscriptions = $3 where id = $1",
+        world.me.id,
+        list(world.me.commands),
+        [f"{topic}\n{type_}" for topic, type_ in world.me.subscriptions],
+    )
+
+
+async def _release(world: World, facts: Facts) -> None:
+    """What it waits for has ended, if anything is left of it, and the row is released."""
+    if row := facts.get("row"):
+        table, key = (
+            ("commands", "command_id") if row["kind"] == "command" else ("batches", "batch_id")
+        )
+        await world.session.execute(
+            f"delete from inboxd.dependencies where needs = (select {key} from inboxd.{table}"
+            " where id = $1)",
+            row["id"],
+        )
+        await world.session.execute(f"delete from inboxd.{table} where id = $1", row["id"])
+    await world.session.execute("delete from inboxd.dependencies")
+    await world.set("needs = 0, status = 'pending'")
+
+
+async def _end_first(world: World, facts: Facts) -> None:
+    """The row that comes first in the line has ended."""
+    row = facts["row"]
+    await world.session.execute(f"delete from inboxd.{row['kind']}s where id = $1", row["id"])
+
+
+async def _end_transaction(world: World, facts: Facts) -> None:
+    await world.stack.aclose()
+
+
+_PAST = "run_at = now() - interval '1 minute'"
+_RECOVERED = _do(
+    "update inboxd.breakers set mode = 'auto', state = 'closed', open_until = null,"
+    " probe_by = null, probe_until = null, version = version + 1 where name = $1",
+    "breaker",
+)
+_RUN_TO_THE_END = _own("crashes = 0, suspect_group = null, lone_crashes = null")
+REMEDIES: Mapping[str, Remedy] = {
+    **{f"paused {kind}": _resume(kind) for kind in ("queue", "topic", "type")},
+    "paused reader": _resume("type"),
+    "nobody": _do("update inboxd.workers set state = 'running'"),
+    "unserved": _serve,
+    "kept": _serve,
+    **dict.fromkeys(("breaker", "breaker, due", "breaker, tried", "breaker, forced"), _RECOVERED),
+    "due": _own(_PAST),
+    "suspect": _RUN_TO_THE_END,
+    "alone": _RUN_TO_THE_END,
+    "apart": _own(f"crashes = 0, {_PAST}"),
+    "total": _do("delete from inboxd.commands where status = 'running' and queue = $1", "queue"),
+    "rate": _do(
+        "update inboxd.limits set claimed_at = (select array_agg(t - interval '1 hour')"
+        " from unnest(claimed_at) t) where name = $1",
+        "queue",
+    ),
+    "busy": _do(
+        f"delete from inboxd.commands where status = 'running' and queue = '{QUEUE}';"
+        " update inboxd.workers set in_flight = 0"
+    ),
+    "exclusive": _do(
+        "delete from inboxd.commands where status = 'running' and alone_fence = fence;"
+        " update inboxd.leases set holder = null where name = 'alone'"
+    ),
+    **dict.fromkeys(("batch", "batch, dead", "batch, open", "row", "released"), _release),
+    **{name: _end_first for name in TEXTS if name.startswith("behind")},
+    "key": _do(f"delete from inboxd.commands where status = 'running' and queue = '{QUEUE}'"),
+    "full": _end_transaction,
+    "producer": _end_transaction,
+    "visited": _end_transaction,
+    "intake": _do("delete from inboxd.intakes where topic = $1", "topic"),
+    "chunk, or full": _own(_PAST),
+    "chunk, full": _own(_PAST),
+}
+
+
+# ---------------------------------------------------------------------------------- the property
+
+
+def _together(conditions: Sequence[Condition], picks: Sequence[int]) -> list[Condition]:
+    """Those that are drawn, but for what cannot be true beside one before it."""
+    chosen: list[Condition] = []
+    for pick in picks:
+        each = conditions[pick % len(conditions)]
+        if all(
+            each.said != other.said
+            and each.said not in other.apart
+            and other.said not in each.apart
+            for other in chosen
+        ):
+            chosen.append(each)
+    return sorted(chosen, key=lambda each: not each.first)
+
+
+async def _made(world: World, row: str, chosen: Sequence[Condition]) -> dict[str, Facts]:
+    """A row that all of them hold; what is told: each cause by its text's name, with its facts."""
+    await begin(world, row)
+    for each in chosen:
+        await each.come(world)
+    return await _told(world)
+
+
+async def _told(world: World) -> dict[str, Facts]:
+    causes = (await world.document())["causes"]
+    found = {_SAID[each["text"]]: each["facts"] for each in causes}
+    with safety():
+        assert len(found) == len(causes), "twice"
+    return found
+
+
+async def _try(world: World, row: str, chosen: Sequence[Condition], random: Random) -> None:
+    names = sorted(each.said for each in chosen)
+    told = await _made(world, row, chosen)
+    with safety():
+        if names:
+            assert sorted(told) == names, "just these are told"
+        else:
+            assert set(told) <= PLACES, "nothing holds it"
+        assert await world.is_claimed() == (not names), told
+    for left in names:
+        told = await _made(world, row, chosen)
+        others = [each for each in told if each != left]
+        random.shuffle(others)
+        for each in others:
+            await REMEDIES[each](world, told[each])
+        still = list(await _told(world))
+        with safety():
+            assert still == [left], f"of {names}, after the others have ended"
+            assert not await world.is_claimed(), f"of {names}, {left} alone"
+    told = await _made(world, row, chosen)
+    order = list(told) if names else []
+    random.shuffle(order)
+    for each in order:
+        await REMEDIES[each](world, told[each])
+    still = list(await _told(world))
+    with safety():
+        assert set(still) <= PLACES, f"all of {names} have ended"
+        assert await world.is_claimed(), f"all of {names} have ended"
+
+
+_HOW = settings(
+    max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], print_blob=True
+)
+_PICKS = st.lists(st.integers(0, 63), max_size=6)
+
+
+@pytest.mark.parametrize("row", CONDITIONS)
+@_HOW
+@given(picks=_PICKS, random=st.randoms(use_true_random=False))
+async def test_what_is_named_holds_it_and_nothing_else_does(
+    world: World, row: str, picks: list[int], random: Random
+) -> None:
+    await _try(world, row, _together(CONDITIONS[row], picks), random)
+
+
+@pytest.mark.long
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("row", CONDITIONS)
+@settings(_HOW, max_examples=150)
+@given(picks=_PICKS, random=st.randoms(use_true_random=False))
+async def test_what_is_named_holds_it_in_many_more_states(
+    world: World, row: str, picks: list[int], random: Random
+) -> None:
+    await _try(world, row, _together(CONDITIONS[row], picks), random)
+
+
+def test_each_condition_has_a_remedy() -> None:
+    said = {each.said for conditions in CONDITIONS.values() for each in conditions}
+    assert said <= REMEDIES.keys()
