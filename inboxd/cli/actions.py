@@ -90,7 +90,12 @@ class ActingOnMany(Careful):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActingOnRows(ActingOnMany, InBackground):
+class ActingOnMatching(ActingOnMany, InBackground):
+    """How an action on all rows that match is done, by the command or by workers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActingOnRows(ActingOnMatching):
     """How an action on rows that are named or match is done."""
 
     everything: Annotated[
@@ -124,7 +129,7 @@ def act(
     if selection is None:
         _on_named(table, action, [read_row_id(each) for each in ids or ()], given)
     elif given.background:
-        order(table, action, selection, None, given)
+        order(table, action, selection, None, given, force=given.force)
     else:
         act_on_all(table, action, selection, given, force=given.force)
 
@@ -165,7 +170,7 @@ def move(
     if selection is not None:
         if not given.background:
             raise UsageError(f"all that match are {_DONE[verb].lower()} with --background alone.")
-        order(table, verb, selection, to, given)
+        order(table, verb, selection, to, given, force=given.force)
         return ()
     rows = [read_row_id(each) for each in ids or ()]
     if given.dry_run:
@@ -185,7 +190,9 @@ def order(
     verb: "Verb",
     wanted: "Selection",
     to: "datetime | int | None",
-    given: ActingOnRows,
+    given: ActingOnMatching,
+    *,
+    force: bool = False,
 ) -> None:
     """Order it for all that match; print what was ordered, and before that what it is."""
     from inboxd import operations
@@ -196,7 +203,7 @@ def order(
 
     async def look(session: "Session") -> "ActionPreview":
         found = await operations.preview_all(session, table, verb, wanted)
-        await _check_names(session, table, wanted, found.count, given, force=given.force)
+        await _check_names(session, table, wanted, found.count, given, force=force)
         return found
 
     shown: ShownRows | None = None
@@ -207,7 +214,7 @@ def order(
                 *(session, table, verb, wanted, terms), actor=actor, reason=reason, shown=shown
             )
         except NotFound:
-            await _check_names(session, table, wanted, 0, given, force=given.force)
+            await _check_names(session, table, wanted, 0, given, force=force)
             raise
 
     def show() -> bool:

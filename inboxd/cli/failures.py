@@ -1,4 +1,4 @@
-"""`inboxd failures`: dead letters read as problems.
+"""`inboxd failures`: dead letters read as problems, replayed and archived as such.
 
 Known limit: a group is the exception's type and line; `show` has the rest of a row.
 """
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli import columns
+from inboxd.cli import actions, columns
 from inboxd.cli.completion import FAILURE_GROUP, declared
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.options import Looking, examples
+from inboxd.cli.options import Acting, Looking, examples
 from inboxd.cli.output import Fields, Part, TableColumn
 from inboxd.cli.output import show as shown
+from inboxd.errors import UsageError
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from inboxd.operations.failures import Spread
     from inboxd.store.session import Session
 
-app = CommandGroup(no_args_is_help=True, help="Read dead letters as groups of equal failures.")
+app = CommandGroup(
+    no_args_is_help=True,
+    help="Read dead letters as groups of equal failures; replay, archive groups.",
+)
 
 _GroupName = Annotated[
     str,
@@ -45,6 +49,7 @@ _LIST = (
     TableColumn("last", "last_at", kind="time"),
     TableColumn("newest error", "error", cut="right"),
 )
+_ARCHIVED = TableColumn("archived", lambda group: _archived(group["archived"]), cut="right")
 _SAMPLE = ("id", "type", "in", "tenant", "created", "error")
 
 
@@ -52,16 +57,23 @@ _SAMPLE = ("id", "type", "in", "tenant", "created", "error")
 def list_(
     *,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="Most groups to list.")] = 50,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Those that are archived, and no others.")
+    ] = False,
     given: Looking,
 ) -> None:
     """List groups, the largest first: how many rows, of which types, and the newest error."""
     from inboxd.operations import failures
 
-    found = given.ask(failures)
+    every = given.ask(failures)
+    found = [group for group in every if bool(group.archived) is archived]
     groups = [asdict(group) for group in found[:limit]]
     total = plural(sum(group.count for group in found), "dead letter")
-    told = f"{total} in {plural(len(found), 'group')}."
-    given.print({"groups": groups}, [columns.table(_LIST, groups)], [told])
+    remarks = [f"{total} in {plural(len(found), 'group')}."]
+    if not archived and (others := len(every) - len(found)):
+        remarks.append(f"{plural(others, 'archived group')} left out: --archived lists them.")
+    listed = (*_LIST[:-1], _ARCHIVED, _LIST[-1]) if archived else _LIST
+    given.print({"groups": groups}, [columns.table(listed, groups)], remarks)
 
 
 @app.command(epilog=examples("inboxd failures show 5f2c1e0d9a7b3344"))
@@ -80,6 +92,65 @@ def show(group: _GroupName, given: Looking) -> None:
     given.print(
         {"groups": [document(*each) for each in found]}, chain.from_iterable(starmap(_parts, found))
     )
+
+
+@app.command(
+    epilog=examples(
+        "inboxd failures replay 5f2c1e0d9a7b3344 --dry-run",
+        "inboxd failures replay 5f2c --background --canary --rate 50 --reason 'mended'",
+    )
+)
+def replay(group: _GroupName, given: actions.ActingOnMatching) -> None:
+    """Let all dead letters of a group run again: now, or by the workers with --background."""
+    from inboxd.operations import Selection, failures
+
+    given.refuse_without_background()
+    found = given.ask(lambda session: failures(session, group))
+    name = found[0].fingerprint
+    if given.json and len(found) > 1:
+        raise UsageError(
+            f"the failure group {name} has events and commands: with --json, replay one of them, "
+            f"`inboxd events replay --group {name}` or `inboxd commands replay --group {name}`"
+        )
+    for each in found:
+        if given.background:
+            actions.order(each.table, "replay", Selection(group=name), None, given)
+        else:
+            actions.act_on_all(each.table, "replay", Selection(group=name), given)
+
+
+@app.command(
+    epilog=examples(
+        "inboxd failures archive 5f2c1e0d9a7b3344 --reason 'the supplier mends it on Monday'"
+    )
+)
+def archive(group: _GroupName, given: Acting) -> None:
+    """Leave a group out of lists until it grows; its rows stay dead letters."""
+    from inboxd.operations import archive_group
+
+    _tell("Archived", given.do(archive_group, group), given)
+
+
+@app.command(epilog=examples("inboxd failures unarchive 5f2c1e0d9a7b3344"))
+def unarchive(group: _GroupName, given: Acting) -> None:
+    """Let lists have a group again that was archived."""
+    from inboxd.operations import unarchive_group
+
+    _tell("Unarchived", given.do(unarchive_group, group), given)
+
+
+def _tell(done: str, groups: "list[Group]", given: Acting) -> None:
+    name, count = groups[0].fingerprint, sum(each.count for each in groups)
+    document = {done.lower(): name, "count": count}
+    given.tell(document, f"{done}: group {name}, {plural(count, 'dead letter')}")
+
+
+def _archived(archived: dict[str, Any] | None) -> str | None:
+    """When, by whom and why."""
+    if archived is None:
+        return None
+    reason = f" ({archived['reason']})" if archived["reason"] else ""
+    return f"{shown(archived['at'])}, by {archived['actor']}{reason}"
 
 
 def _parts(group: "Group", sample: list[dict[str, Any]], spread: "Spread | None") -> Iterator[Part]:
@@ -113,4 +184,5 @@ def _fields(group: "Group") -> dict[str, object]:
         "first": shown(group.first_at),
         "last": f"{shown(group.last_at)}, {group.kind} {group.last_id}",
         "error": group.error,
+        "archived": _archived(asdict(group.archived)) if group.archived else None,
     }

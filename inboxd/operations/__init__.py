@@ -2,9 +2,9 @@
 
 `rows` acts on rows that are named, `bulk` on all that match; `bulk_orders` has workers do that,
 `bulk_runs` is how they do it, `order_controls` holds and ends it; `batches` on batches and
-workflows, `controls` on types, topics, queues and schedules, `breakers` on breakers, `endpoints`
-on those who get webhooks, `messages` on streams of brokers; `erase` erases what is known of
-somebody; `uninstall` takes inboxd out of a database.
+workflows, `archived_groups` on failure groups, `controls` on types, topics, queues and schedules,
+`breakers` on breakers, `endpoints` on those who get webhooks, `messages` on streams of brokers;
+`erase` erases what is known of somebody; `uninstall` takes inboxd out of a database.
 `overview`, `figures`, `charts`, `totals`, `lately`, `finding`, `details`, `waiting`,
 `batch_details`, `enqueued`, `lookup`, `failures`, `story`, `audit` and `markers` are read; `labels`
 says what ids are called; `names` judges names that an operator gives, `ability` whether anything
@@ -21,6 +21,7 @@ from inboxd.operations.ability import (
     read_only_reason,
     why_denied,
 )
+from inboxd.operations.archived_groups import archive_group, unarchive_group
 from inboxd.operations.audit import actions, all_actions, sent_again, viewed
 from inboxd.operations.batch_details import Members, batch_details, batch_rows, members_of
 from inboxd.operations.batches import BatchEnded, cancel_batch, check_kind, close_batch, resumable
@@ -112,6 +113,7 @@ __all__ = [
     "add_endpoint",
     "all_actions",
     "alone",
+    "archive_group",
     "batch_details",
     "batch_rows",
     "cancel_batch",
@@ -171,6 +173,7 @@ __all__ = [
     "told_order",
     "trace",
     "type_labels",
+    "unarchive_group",
     "unknown",
     "unsubscribe",
     "viewed",

@@ -2,6 +2,7 @@
 
 Promises: ten thousand dead letters with three causes are three groups, each with its count, types,
 times and the newest error; counting them reads an index, not the rows.
+An archived group is told as such as long as it has no more rows, and no newer one, than then.
 Known limit: what is equal is the exception's type and place, a line of the plugin
 (`inboxd.model.outcome`), so one line that fails for two reasons with one type of exception is one
 group; and what failed under an older release keeps the group that it was given.
@@ -33,11 +34,20 @@ Counted = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
+class ArchivedGroup:
+    """When, by whom and why a group was archived."""
+
+    at: datetime
+    actor: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """Dead letters that failed alike. kind: event or command. types: how many of each.
 
     first_at, last_at: when the oldest and the newest row of it became dead letters. last_id: the
-    newest. error: that of the newest.
+    newest. error: that of the newest. archived: None: it is not, or has grown since.
     """
 
     kind: str
@@ -48,6 +58,7 @@ class Group:
     last_at: datetime
     last_id: int
     error: str | None
+    archived: ArchivedGroup | None = None
 
     def goes_on(self, now: datetime) -> bool:
         """Whether there was a dead letter of it in the last hour."""
@@ -175,13 +186,25 @@ def document(group: Group, rows: list[dict[str, Any]], spread: Spread | None) ->
 
 def _group(kind: str, fingerprint: str | None, rows: list[Row]) -> Group:
     newest = max(rows, key=lambda row: row["last_id"])
+    count = sum(row["count"] for row in rows)
     return Group(
         kind,
         fingerprint,
-        sum(row["count"] for row in rows),
+        count,
         {row["type"]: row["count"] for row in rows},
         min(row["first_at"] for row in rows),
         newest["last_at"],
         newest["last_id"],
         newest["error"],
+        _archived(newest, count),
     )
+
+
+def _archived(newest: Row, count: int) -> ArchivedGroup | None:
+    """None: the group never was, or has grown since."""
+    if newest["archived_at"] is None:
+        return None
+    if count > newest["archived_count"] or newest["last_id"] > newest["archived_last_id"]:
+        return None
+    at, actor, reason = (newest[f"archived_{name}"] for name in ("at", "by", "because"))
+    return ArchivedGroup(at, actor, reason)

@@ -259,6 +259,30 @@ async def groups_from(session: Session, beginning: str) -> set[str]:
     return {row["fingerprint"] for row in rows if row["fingerprint"].startswith(beginning)}
 
 
+async def archive(
+    session: Session,
+    kind: str,
+    fingerprint: str,
+    actor: str,
+    reason: str | None,
+    *,
+    count: int,
+    last_id: int,
+) -> None:
+    """Note that a group is archived with so many dead letters."""
+    await session.execute("keep_archived", kind, fingerprint, actor, reason, count, last_id)
+
+
+async def unarchive(session: Session, fingerprint: str) -> bool:
+    """Let a group be archived no more; False: it was not."""
+    return bool(await session.fetch("remove_archived", fingerprint))
+
+
+async def forget_archived(session: Session) -> None:
+    """Remove what is noted of groups that have no dead letter any more."""
+    await session.execute("forget_archived")
+
+
 async def batches_within(session: Session, batch: int | UUID) -> list[int]:
     """The number of a batch and of all that are nested in it; empty: there is none."""
     uuid, number = (batch, None) if isinstance(batch, UUID) else (None, batch)
@@ -272,6 +296,7 @@ async def batches_within(session: Session, batch: int | UUID) -> list[int]:
 Audited = Literal[
     "abort",
     "add",
+    "archive",
     "auto",
     "cancel",
     "change",
@@ -281,6 +306,7 @@ Audited = Literal[
     "dismiss",
     "drain",
     "drop",
+    "edit",
     "emit",
     "enable",
     "erase",
@@ -302,6 +328,7 @@ Audited = Literal[
     "rotate",
     "run",
     "send",
+    "unarchive",
     "unsubscribe",
     "view",
 ]

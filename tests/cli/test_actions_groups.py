@@ -4,6 +4,7 @@ import getpass
 
 from tests.cli.conftest import Cli
 from tests.cli.dead_letters import Sql, audited, dead, insert, statuses
+from tests.support.verdicts import safety
 
 
 def test_ten_thousand_dead_letters_read_as_three_problems(cli: Cli, sql: Sql) -> None:
@@ -103,3 +104,74 @@ def test_an_action_that_there_is_not_is_refused(cli: Cli) -> None:
     )
     for right in ("erase", "prioritize to -5", "reschedule", "force open", "force", "metrics only"):
         assert cli("audit", "--action", right, "--json").json["audit"] == []
+
+
+def test_an_archived_group_is_left_out_until_it_grows(cli: Cli, sql: Sql) -> None:
+    dead(sql, "commands", "5f2c1e0d9a7b3344")
+    first = dead(sql, "events", "77aa000000000000")
+    told = cli("failures", "archive", "77", "--reason", "known")
+    assert told.out.strip() == "Archived: group 77aa000000000000, 1 dead letter"
+    again = cli("failures", "archive", "77")
+    assert (again.code, "archived already" in again.err) == (1, True)
+
+    def listed(*options: str) -> list[str]:
+        found = cli("failures", "list", *options, "--json").json["groups"]
+        return [group["fingerprint"] for group in found]
+
+    assert listed() == ["5f2c1e0d9a7b3344"]
+    shown = cli("failures", "list")
+    assert "1 archived group left out: --archived lists them." in shown.err
+    (archived,) = cli("failures", "list", "--archived", "--json").json["groups"]
+    assert archived["archived"]["reason"] == "known"
+    assert "(known)" in cli("failures", "list", "--archived", "--wide").out
+    assert "(known)" in cli("failures", "show", "77").out
+    # Whoever acts on it by its name meets it all the same.
+    assert cli("events", "replay", "--group", "77", "--dry-run", "--json").json["count"] == 1
+    dead(sql, "events", "77aa000000000000")
+    with safety():
+        assert set(listed()) == {"5f2c1e0d9a7b3344", "77aa000000000000"}
+        assert listed("--archived") == []
+    assert cli("events", "dismiss", first, "--json").code == 0
+    assert cli("failures", "archive", "77").code == 0
+    back = cli("failures", "unarchive", "77", "--json")
+    assert back.json == {"unarchived": "77aa000000000000", "count": 1}
+    assert cli("failures", "unarchive", "77").code == 1
+    assert [line for line in audited(sql) if "archive" in line[0]] == [
+        ("archive", "failures 77aa000000000000", 1),
+        ("archive", "failures 77aa000000000000", 1),
+        ("unarchive", "failures 77aa000000000000", 1),
+    ]
+
+
+def test_what_is_noted_of_groups_that_are_gone_is_removed(cli: Cli, sql: Sql) -> None:
+    for group in ("aa", "bb", "cc"):
+        dead(sql, "commands", group)
+        assert cli("failures", "archive", group).code == 0
+    assert cli("commands", "dismiss", "--group", "aa").code == 0
+    dead(sql, "events", "dd")
+    assert cli("failures", "archive", "dd").code == 0
+    kept = sql("SELECT fingerprint FROM inboxd.archived_failures ORDER BY 1")
+    assert [row["fingerprint"] for row in kept] == ["bb", "cc", "dd"]
+
+
+def test_a_group_is_replayed_by_its_name_whatever_it_has(cli: Cli, sql: Sql) -> None:
+    dead(sql, "commands", "aa")
+    dead(sql, "commands", "aa")
+    dead(sql, "commands", "bb")
+    assert "2 commands would be replayed" in cli("failures", "replay", "aa", "--dry-run").err
+    done = cli("failures", "replay", "aa", "--reason", "mended", "--json")
+    assert done.json == {"action": "replay", "count": 2}
+    ordered = cli("failures", "replay", "bb", "--background", "--canary", "--json")
+    assert ordered.json["selection"]["group"] == "bb"
+    dead(sql, "events", "cc")
+    dead(sql, "commands", "cc")
+    both = cli("failures", "replay", "cc", "--json")
+    assert (both.code, "inboxd events replay --group cc" in both.err) == (2, True)
+    assert cli("failures", "replay", "cc").code == 0
+    assert cli("failures", "replay", "cc").code == 1
+    assert audited(sql) == [
+        ("replay", "commands group=aa", 2),
+        ("replay", "commands group=bb", 0),
+        ("replay", "commands group=cc", 1),
+        ("replay", "events group=cc", 1),
+    ]

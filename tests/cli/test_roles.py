@@ -32,6 +32,7 @@ READS = (
     *("breakers list", "breakers show brevo", "endpoints list", "endpoints show acme"),
     *("endpoints deliveries acme", "batches list", "batches show 1", "workflows list"),
     *("workflows show 2", "failures list", "failures show abcd", "history list"),
+    "failures list --archived",
     *("trace event 1", "trace command 1", "trace batch 1", "webhooks list"),
     *("plugins list", "plugins show testplugin", "status --since 7d", "chart events --since 1d"),
     *("chart commands backlog --queue default", "chart events arrivals"),
@@ -40,7 +41,9 @@ READS = (
 )
 # What an operator does, in this order.
 ACTIONS = (
+    *("failures archive abcd", "failures unarchive abcd"),
     *("events replay 1", "events dismiss 2", "commands replay 1", "commands dismiss 2"),
+    "failures replay abcd --yes",
     *("commands cancel 4", "commands prioritize 5 --priority 3", "commands reschedule 5 --at 1h"),
     *(
         "commands replay --type email.welcome --yes",
@@ -63,7 +66,7 @@ OTHERS = {
     *("endpoints remove", "endpoints rotate", "history make", "history export", "history drop"),
     *("spool list", "spool show", "spool verify", "spool drain", "spool discard", "admin hash"),
     *("schedules run", "schedules add", "schedules change", "schedules remove"),
-    "commands replay-with",
+    *("commands replay-with", "commands edit"),
 }
 FILLED = """
 select inboxd.emit_event('user.created', '{"mail": "canary-payload"}') from generate_series(1, 2);

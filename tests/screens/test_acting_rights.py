@@ -41,6 +41,8 @@ ABOUT = {
     "/act/endpoint/enable": "?name=a",
     "/act/endpoint/disable": "?name=a",
     **{each.path: "?host=node&name=1" for each in ACTIONS if each.path.startswith("/act/spool/")},
+    "/act/failures/archive": "?group=f1",
+    "/act/failures/unarchive": "?group=f1",
     "/act/emit": "",
     "/act/send": "",
     "/act/erase": "?tenant=nobody",

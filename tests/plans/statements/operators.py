@@ -105,6 +105,15 @@ async def _markers(session: Session, known: Known) -> object:
     return await markers.listed(session, *_DAY, look=500, limit=50)
 
 
+async def _archived(session: Session, known: Known) -> None:
+    """Two groups are archived, and looked for again."""
+    del known
+    for kind in ("event", "command"):
+        await operations.archive(session, kind, "f", "me", None, count=1, last_id=1)
+    await operations.forget_archived(session)
+    await operations.unarchive(session, "f")
+
+
 OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "list_markers": (
         operator(_markers),
@@ -260,6 +269,10 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "groups_from": (
         operator(lambda s, k: operations.groups_from(s, "f")),
+        ("commands_failures", "events_failures"),
+    ),
+    "keep_archived, forget_archived, remove_archived": (
+        operator(_archived),
         ("commands_failures", "events_failures"),
     ),
     "dead_copies": (

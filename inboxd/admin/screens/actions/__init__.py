@@ -9,6 +9,7 @@ from typing import Final
 from inboxd.admin.screens.actions import (
     bulk,
     erase,
+    failures,
     lanes,
     order_controls,
     payload,
@@ -24,6 +25,7 @@ ACTIONS: Final[tuple[ScreenAction, ...]] = (
     *rows.ACTIONS,
     *bulk.ACTIONS,
     *order_controls.ACTIONS,
+    *failures.ACTIONS,
     *lanes.ACTIONS,
     *targets.ACTIONS,
     *schedules.ACTIONS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from inboxd.admin.redaction import Redaction
 from inboxd.admin.screens.pages.paging import part_of
-from inboxd.admin.screens.pages.queries import page_size, row_number
+from inboxd.admin.screens.pages.queries import is_set, page_size, row_number
 from inboxd.admin.screens.pages.titles import labels_of, titles_of
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.whole_inbox import database_now, whole_inbox
@@ -21,7 +21,9 @@ UNNAMED = "-"
 
 
 async def _list(visit: PageVisit) -> ScreenPage:
-    found, now = await failures(visit.session), await database_now(visit)
+    every, now = await failures(visit.session), await database_now(visit)
+    archived = is_set(visit.query, "archived")
+    found = [group for group in every if bool(group.archived) is archived]
     groups = [asdict(group) for group in found]
     part = part_of(groups, _key, visit.query, _words)
     shown = {
@@ -30,6 +32,8 @@ async def _list(visit: PageVisit) -> ScreenPage:
         "on": {_key(asdict(group)) for group in found if group.goes_on(now)},
         "key": _key,
         "total": sum(group.count for group in found),
+        "archived": archived,
+        "others": len(every) - len(found),
         "titles": {
             kind: await labels_of(visit)(visit.session, kind, _types(part.rows, kind))
             for kind in ("event", "command")

@@ -34,7 +34,7 @@ async def _overview(visit: PageVisit) -> ScreenPage | Elsewhere:
     sample = found["sample"]
     now = sample["at"] + timedelta(seconds=sample["age"] + seen.age)
     hour = await last_hour(visit.session, now)
-    groups = await operations.failures(visit.session)
+    groups = [each for each in await operations.failures(visit.session) if not each.archived]
     shown = {
         "hour": hour,
         "throughput_curves": _throughput(hour),

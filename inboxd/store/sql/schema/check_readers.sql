@@ -20,7 +20,7 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('relay_leases', '', ''), ('stream_positions', '', ''), ('message_readers', 'trouble', ''), ('retired', '', ''),
     ('trimmed', '', ''), ('partitions', '', ''), ('every_partition', '', ''), ('schema_migrations', '', ''),
     ('schema_functions', '', ''), ('plugin_migrations', '', ''), ('actions', 'selection note', ''),
-    ('notices', '', ''), ('breaker_changes', '', '')
+    ('notices', '', ''), ('breaker_changes', '', ''), ('archived_failures', '', '')
 ), written(name, privilege, columns) AS (VALUES
     ('events', 'UPDATE', 'status attempts crashes run_at updated_at'),
     ('commands', 'UPDATE', 'status attempts crashes cancel_requested run_at deadline priority updated_at'),
@@ -31,7 +31,8 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('endpoints', 'UPDATE', 'enabled disabled_at disabled_by disabled_reason failing_since version changed_at'),
     ('subscriptions', 'DELETE', ''), ('actions', 'INSERT', ''),
     ('actions', 'UPDATE', 'status goes_on_as note failures next_at ended_at'),
-    ('stream_positions', 'UPDATE', 'position begins identity fence reader stored_at')
+    ('stream_positions', 'UPDATE', 'position begins identity fence reader stored_at'),
+    ('archived_failures', 'INSERT', ''), ('archived_failures', 'UPDATE', ''), ('archived_failures', 'DELETE', '')
 ), tables(name, oid) AS (
     SELECT c.relname, c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{schema}'
 ), unread(name, columns) AS (
