@@ -1,7 +1,8 @@
 """`inboxd events`, `inboxd commands`: the same commands for both kinds of rows.
 
 Owns `row_commands`, which makes a group of them for a table: list, show, why, replay, dismiss,
-reschedule; and for commands cancel and prioritize. The list is in `cli/row_lists.py`.
+reschedule; and for commands cancel, prioritize, replay-with and edit. The list is in
+`cli/row_lists.py`.
 Known limits: a running command is asked to end; whether it did is seen by `show`. An event cannot
 be cancelled: it is a fact, and its page is one transaction.
 """
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli import actions, count, show, why
+from inboxd.cli import actions, count, edit, show, why
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Acting, Id, Looking, examples
 from inboxd.cli.output import show as shown
@@ -59,6 +60,7 @@ def row_commands(table: "HotTable") -> CommandGroup:
         _add_action(app, table, "cancel", unsettled, _CANCEL, _BY_HAND, tenant)
         _add_prioritize(app, unsettled)
         _add_replay_with(app)
+        edit.add_to(app)
     _add_reschedule(app, table, actions.row_filter(table, *batch))
     return app
 

@@ -1,10 +1,11 @@
 """What an operator may do: a module for each subject, shared by the command line and the screens.
 
-`rows` acts on rows that are named, `bulk` on all that match; `bulk_orders` has workers do that,
-`bulk_runs` is how they do it, `order_controls` holds and ends it; `batches` on batches and
-workflows, `archived_groups` on failure groups, `controls` on types, topics, queues and schedules,
-`breakers` on breakers, `endpoints` on those who get webhooks, `messages` on streams of brokers;
-`erase` erases what is known of somebody; `uninstall` takes inboxd out of a database.
+`rows` acts on rows that are named, `edits` on one that waits, `bulk` on all that match;
+`bulk_orders` has workers do that, `bulk_runs` is how they do it, `order_controls` holds and ends
+it; `batches` on batches and workflows, `archived_groups` on failure groups, `controls` on types,
+topics, queues and schedules, `breakers` on breakers, `endpoints` on those who get webhooks,
+`messages` on streams of brokers; `erase` erases what is known of somebody; `uninstall` takes inboxd
+out of a database.
 `overview`, `figures`, `charts`, `totals`, `lately`, `finding`, `details`, `waiting`,
 `batch_details`, `enqueued`, `lookup`, `failures`, `story`, `audit` and `markers` are read; `labels`
 says what ids are called; `names` judges names that an operator gives, `ability` whether anything
@@ -39,6 +40,13 @@ from inboxd.operations.bulk_orders import (
 from inboxd.operations.consequences import Consequences, OthersTouched
 from inboxd.operations.controls import flush, pause, resume, unsubscribe
 from inboxd.operations.details import alone, details
+from inboxd.operations.edits import (
+    CommandEdit,
+    EditedField,
+    edit_command,
+    editable,
+    preview_edit,
+)
 from inboxd.operations.endpoints import (
     add_endpoint,
     change_endpoint,
@@ -85,8 +93,10 @@ __all__ = [
     "Action",
     "ActionPreview",
     "BatchEnded",
+    "CommandEdit",
     "Consequences",
     "Done",
+    "EditedField",
     "Enqueued",
     "ExpectedRows",
     "Found",
@@ -130,6 +140,8 @@ __all__ = [
     "details",
     "disable_endpoint",
     "done_lately",
+    "edit_command",
+    "editable",
     "enable_endpoint",
     "enqueued_by",
     "failed_of",
@@ -152,6 +164,7 @@ __all__ = [
     "pause_order",
     "preview",
     "preview_all",
+    "preview_edit",
     "prioritize",
     "read_filter",
     "read_only_reason",

@@ -42,6 +42,7 @@ ReservedAction = Literal[
     "change schedule",
     "remove schedule",
     "replay-with",
+    "edit",
     "drain",
     "erase",
 ]
@@ -79,6 +80,7 @@ RIGHTS: Final[Mapping[ReservedAction, Sequence[NeededRight]]] = {
         NeededRight("DELETE", "controls"),
     ),
     "replay-with": (NeededRight("EXECUTE", "replace_payload"),),
+    "edit": (NeededRight("EXECUTE", "edit_payload"),),
     "drain": (NeededRight("EXECUTE", "receive"), NeededRight("EXECUTE", "erased")),
     "erase": (
         NeededRight("UPDATE", "events_history"),

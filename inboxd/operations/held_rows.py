@@ -66,6 +66,7 @@ class Deed:
     to: str | None = None  # what a row is changed to, for the audit
     ordered: bool = True  # whether rows with an ordering key may be meant
     ends: bool = False  # whether rows may end by it that themselves wait for others
+    hint: str = ""  # what can be done to rows of other statuses
 
 
 async def hold(
@@ -98,7 +99,7 @@ async def hold(
     if wrong:
         raise Conflict(
             f"{one(table)} {listed(wrong)}: only {' or '.join(deed.allowed)} can be {deed.done}; "
-            "nothing was changed"
+            f"nothing was changed{deed.hint}"
         )
     if table == "events" and deed.word == "reschedule":
         _refuse_in_chunks(rows)

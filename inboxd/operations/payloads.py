@@ -33,12 +33,15 @@ async def payload_text(session: Session, id: int) -> str:
     return indented(row["text"], MOST)
 
 
-async def payload_as_stored(session: Session, text: str) -> str:
-    """Another payload, JSON text, as it would be stored, indented. Raises UsageError."""
+async def payload_as_stored(session: Session, text: str, command: str = "replay-with") -> str:
+    """Another payload, JSON text, as it would be stored, indented.
+
+    command: which takes any size on a terminal. Raises UsageError.
+    """
     found = await store.as_stored(session, check_json(text), MOST)
     if found is None:
         raise UsageError(
             f"the payload would have more than {_SIZE} as it is stored, which is more than a form "
-            "holds: use a terminal, `inboxd commands replay-with`"
+            f"holds: use a terminal, `inboxd commands {command}`"
         )
     return indented(found, MOST)

@@ -102,6 +102,20 @@ async def replace_payload(session: Session, id: int, payload: str) -> None:
         await session.fetchval("replace_payload", id, payload)
 
 
+async def edit_payload(session: Session, id: int, payload: str) -> bool:
+    """Another payload (JSON text) for a row that is held; False: a worker has had it.
+
+    Raises UsageError for what the database does not take.
+    """
+    with refusals():
+        return await session.fetchval("edit_payload", id, payload) is not None
+
+
+async def edited(session: Session, id: int) -> Row:
+    """What of a command that is held may be edited, but its payload: run_at, priority, queue."""
+    return await session.one("edited_command", id)
+
+
 async def dismiss(session: Session, table: HotTable, ids: Sequence[int]) -> list[int]:
     """Move dead letters into history; returns the ids of those that were."""
     rows = await session.fetch(f"dismiss_{table}", ids)

@@ -39,6 +39,7 @@ RESERVED = {
     "/act/schedules/change": ("/act/schedules/change?schedule=by-hand", {"priority": "1"}),
     "/act/schedules/remove": ("/act/schedules/remove?schedule=by-hand", {}),
     "/act/commands/replay-with": ("/act/commands/replay-with?id=1", {}),
+    "/act/commands/edit": ("/act/commands/edit?id=2", {"priority": "7"}),
     "/act/spool/insert": (f"/act/spool/insert?host={HOST}&name={APART}", {}),
     "/act/spool/drain": (f"/act/spool/drain?host={HOST}", {}),
     "/act/erase": ("/act/erase?tenant=acme", {"unsettled": "1"}),
@@ -80,6 +81,7 @@ async def _ada(
 async def _fill(database: Database) -> None:
     await database.execute(SETTING)
     await fail(database, "commands")
+    await database.execute("update inboxd.commands set status = 'pending' where id = 2")
 
 
 def test_what_an_operators_role_does_not_do_is_known() -> None:
@@ -105,8 +107,8 @@ async def test_an_operators_login_is_told_what_it_lacks_and_which_grant_mends_it
                 assert "run inboxd erase as the schema's owner" in told
                 continue
             await database.execute(_grants(answer.text))
-            if path == "/act/commands/replay-with?id=1":
-                shown = ReadForm((await confirm(ada, await ask(ada, path))).text)
+            if path.startswith("/act/commands/"):
+                shown = ReadForm((await confirm(ada, await ask(ada, path), **typed)).text)
                 done = await ada.post(shown.action, data=shown.fields, headers=SAME)
                 assert done.status_code == 303, Read(done.text).text
             else:
@@ -117,7 +119,7 @@ async def test_an_operators_login_is_told_what_it_lacks_and_which_grant_mends_it
     assert [line[1] for line in await audit(database)] == [
         *("emit to a.happened", "send to a.do", "run", "add to 0 4 1 1 * UTC"),
         *("change to 0 3 * * * UTC", "remove", "replay to another payload"),
-        *("drain", "drain"),
+        *("edit to priority 7", "drain", "drain"),
     ]
 
 

@@ -38,6 +38,11 @@ _WRITTEN = (
 )
 _FAILED_EVENT = f"{_WRITTEN}; update inboxd.events set status = 'failed'"
 _FAILED = "update inboxd.commands set status = 'failed'"
+_GROUP = "update inboxd.commands set status = 'failed', fingerprint = 'f1'"
+_ARCHIVED = (
+    "insert into inboxd.archived_failures (kind, fingerprint, actor, count, last_id)"
+    " values ('command', 'f1', 'ana', 2, 2)"
+)
 _PAUSED = "insert into inboxd.controls (kind, name, actor) values ('queue', 'default', 'ana')"
 _DISABLED = (
     "update inboxd.endpoints set enabled = false, disabled_at = now(), disabled_by = 'operator',"
@@ -74,6 +79,9 @@ CASES = [
     ActionCase("/act/commands/reschedule?id=1", {"at": "2h"}),
     ActionCase("/act/commands/prioritize?id=1", {"priority": "7"}),
     ActionCase("/act/commands/replay-with?id=1", before=_FAILED),
+    ActionCase("/act/commands/edit?id=1", {"priority": "9"}),
+    ActionCase("/act/failures/archive?group=f1", before=_GROUP),
+    ActionCase("/act/failures/unarchive?group=f1", before=f"{_GROUP}; {_ARCHIVED}"),
     ActionCase("/act/events/replay-all", before=_FAILED_EVENT),
     ActionCase("/act/events/dismiss-all", before=_FAILED_EVENT),
     ActionCase("/act/events/reschedule-all", {"at": "2h"}, before=_WRITTEN),
@@ -116,10 +124,10 @@ async def site(database: Database) -> AsyncIterator[Visited]:
 
 
 async def _shown(client: httpx.AsyncClient, case: ActionCase) -> tuple[Asked, dict[str, str]]:
-    """The page whose form does it, and what is typed there; of another payload the second page."""
+    """The page whose form does it, and what is typed there; where what differs is shown, that."""
     asked = await ask(client, case.path)
-    if "replay-with" in case.path:
-        text = (await confirm(client, asked)).text
+    if case.path.startswith(("/act/commands/replay-with", "/act/commands/edit")):
+        text = (await confirm(client, asked, **case.typed)).text
         asked = Asked(Read(text).text, text, ReadForm(text))
     return asked, case.typed
 

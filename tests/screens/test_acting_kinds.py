@@ -161,7 +161,7 @@ async def test_each_action_does_what_it_says_and_is_in_the_audit(
     elsewhere = {"/act/flush"} | {
         f"/act/{table}/{verb}"
         for table in ("events", "commands")
-        for verb in ("replay", "dismiss", "reschedule", "replay-with")
+        for verb in ("replay", "dismiss", "reschedule", "replay-with", "edit")
     }
     # test_acting_spools.py has these.
     elsewhere |= {each.path for each in ACTIONS if each.path.startswith("/act/spool/")}

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.anyio
 # What is not an operator's.
 ROLES = dict.fromkeys(
     (
-        *("/act/commands/replay-with", "/act/unsubscribe", "/act/emit", "/act/send", "/act/erase"),
+        *("/act/commands/replay-with", "/act/commands/edit", "/act/unsubscribe"),
+        *("/act/emit", "/act/send", "/act/erase"),
         *("/act/schedules/add", "/act/schedules/change", "/act/schedules/remove"),
         *(each.path for each in ACTIONS if each.path.endswith("-all")),
         *("/act/action/resume", "/act/spool/discard", "/act/spool/discard-folder"),

@@ -105,6 +105,12 @@ async def _markers(session: Session, known: Known) -> object:
     return await markers.listed(session, *_DAY, look=500, limit=50)
 
 
+async def _edited(session: Session, known: Known) -> None:
+    (id_, *_) = known.of("commands few")
+    await operations.edited(session, id_)
+    await operations.edit_payload(session, id_, "{}")
+
+
 async def _archived(session: Session, known: Known) -> None:
     """Two groups are archived, and looked for again."""
     del known
@@ -286,6 +292,10 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "request_cancel": (
         operator(lambda s, k: operations.request_cancel(s, k.of("commands held"))),
         (),
+    ),
+    "edited_command, edit_payload": (
+        operator(_edited),
+        ("commands_pkey",),
     ),
     "reschedule_events": (
         operator(

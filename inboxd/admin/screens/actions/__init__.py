@@ -8,6 +8,7 @@ from typing import Final
 
 from inboxd.admin.screens.actions import (
     bulk,
+    edit,
     erase,
     failures,
     lanes,
@@ -30,6 +31,7 @@ ACTIONS: Final[tuple[ScreenAction, ...]] = (
     *targets.ACTIONS,
     *schedules.ACTIONS,
     *payload.ACTIONS,
+    *edit.ACTIONS,
     *produce.ACTIONS,
     *spools.ACTIONS,
     *erase.ACTIONS,

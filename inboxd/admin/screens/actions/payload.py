@@ -26,14 +26,14 @@ from inboxd.admin.screens.actions.contract import (
     ScreenAction,
     tell,
 )
-from inboxd.admin.screens.difference import difference
 from inboxd.admin.screens.roles import Role
 from inboxd.errors import Conflict, UsageError
+from inboxd.model.difference import difference
 from inboxd.model.row_id import read_row_id
 from inboxd.operations.payloads import MOST, payload_as_stored, payload_text
 
 # A form may have three bytes for one.
-_MOST_BODY: Final = 3 * MOST + 16 * 1024
+MOST_BODY: Final = 3 * MOST + 16 * 1024
 
 
 async def _payload(visit: ActionVisit, id_: int, type_: str) -> str:
@@ -154,6 +154,6 @@ ACTIONS: Final = (
         back=_back,
         role=Role.ADMIN,
         reserved="replay-with",
-        most_body=_MOST_BODY,
+        most_body=MOST_BODY,
     ),
 )

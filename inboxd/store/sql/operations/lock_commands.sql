@@ -1,10 +1,11 @@
 -- Hold commands that an operator acts on, so that their status does not change meanwhile. In the order that everybody
 -- keeps (hold_in_order), so that nobody deadlocks. Who ends several calls hold_ending.sql first.
 -- parameters: $1 bigint[] ids, $2 uuid[] command_ids
--- returns: id, uuid, status, hot (it can be acted on), tenant, updated_at, ordered (it has an ordering key)
+-- returns: id, uuid, status, hot (it can be acted on), tenant, updated_at, ordered (it has an ordering key), begun (a worker
+--          has had it)
 -- locks: the rows, FOR UPDATE
 SELECT id, command_id AS uuid, status, true AS hot, tenant, updated_at,
-       ordering_key IS NOT NULL AS ordered
+       ordering_key IS NOT NULL AS ordered, fence > 0 AS begun
   FROM {schema}.commands
  WHERE id = ANY ($1::bigint[] || ARRAY(SELECT named.id FROM {schema}.commands named WHERE named.command_id = ANY ($2::uuid[])))
  ORDER BY needs > 0, id FOR UPDATE

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inboxd.admin.screens.difference import difference
+from inboxd.model.difference import difference
 
 LINES = st.lists(st.sampled_from(["{", "}", '"a": 1', '"b": 2', '"c": 3']), max_size=12)
 

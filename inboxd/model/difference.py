@@ -1,7 +1,7 @@
-"""What differs between two texts, line by line, for a page that shows both.
+"""What differs between two texts, line by line, for whoever is shown both.
 
 Pure. Known limit: lines are matched up to `_MOST_MATCHED`.
-*See:* `actions/payload.py`.
+*See:* `operations/edits.py`, `admin/screens/actions/payload.py`.
 """
 
 from collections.abc import Iterator, Sequence

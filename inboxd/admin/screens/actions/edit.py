@@ -1,0 +1,212 @@
+"""A command that waits is edited: first what differs is shown, then it is done.
+
+Promises that what is shown is what would be written, since it is written and undone for that; that
+a time which was relative is fixed when it is shown; and that whoever sees a payload is in the audit
+where that is wanted.
+*See:* `operations/edits.py`.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final
+
+from starlette.datastructures import QueryParams
+
+from inboxd import operations
+from inboxd.admin.answers import RequestRefused
+from inboxd.admin.screens.actions.contract import (
+    ActionTold,
+    ActionVisit,
+    AskedField,
+    Question,
+    ScreenAction,
+    Sentence,
+    tell,
+)
+from inboxd.admin.screens.actions.payload import MOST_BODY
+from inboxd.admin.screens.roles import Role
+from inboxd.errors import UsageError
+from inboxd.model.difference import difference
+from inboxd.model.moments import read_until
+from inboxd.model.row_id import read_row_id
+from inboxd.operations import CommandEdit, EditedField
+from inboxd.operations.edits import EditableCommand, PayloadKept
+from inboxd.operations.payloads import MOST, payload_as_stored
+
+_KEPT: Final[Mapping[PayloadKept, Sentence]] = {
+    PayloadKept.BEGUN: tell(
+        "A worker has had it before, and what it did may rest on its payload, which stays as it is."
+    ),
+    PayloadKept.DELIVERY: tell(
+        "It is a delivery of what has happened, so its payload stays as it is."
+    ),
+}
+
+
+async def _ask(visit: ActionVisit) -> Question:
+    found = await operations.editable(visit.session, read_row_id(visit.named("id")))
+    shown = _shown(found)
+    if "payload" in shown and visit.settings.admin.audit_payloads:
+        target = f"commands {found.id}"
+        await operations.viewed(visit.session, target, actor=visit.visitor.actor)
+    typed = {name: visit.typed.get(name, value) for name, value in shown.items()}
+    changes = await _changes(visit, found, typed) if visit.typed else None
+    fields = list(_fields(typed))
+    if changes is not None:
+        fields.append(
+            AskedField(name="agreed", title=tell("Payload"), kind="hidden", value=_mark(typed))
+        )
+    payloads = [each for each in changes or () if each.field == "payload"]
+    lines = [line for each in payloads for line in difference(str(each.before), str(each.after))]
+    doubts = [_KEPT[found.kept]] if found.kept else []
+    if found.payload is None and not found.kept:
+        doubts.append(tell("Its payload is larger than a form holds: edit it on a terminal."))
+    return Question(
+        title=tell("Command {id}", id=found.id),
+        button=tell("See what differs") if changes is None else tell("Edit"),
+        does=[tell("It waits. What is changed here counts when it runs.")],
+        follows=[
+            tell("Its unique key, its batch and what waits for it stay as they are."),
+            tell("If a worker takes it up meanwhile, nothing is changed."),
+        ],
+        doubts=doubts,
+        fields=fields,
+        seen=found.seen,
+        command=_command(found.id),
+        template="confirm_edit.html",
+        parts={
+            "table": "commands",
+            "count": 1,
+            "changes": changes,
+            "difference": lines,
+        },
+    )
+
+
+def _shown(found: EditableCommand) -> dict[str, str]:
+    """What can be edited, as it stands in the form."""
+    shown = {"at": _moment(found.run_at), "priority": str(found.priority)}
+    if found.payload is not None and not found.kept:
+        shown["payload"] = found.payload
+    return shown
+
+
+def _fields(typed: Mapping[str, str]) -> list[AskedField]:
+    fields = [
+        AskedField(
+            name="at", title=tell("When"), hint="now, 2h, 2026-01-31T08:00Z", value=typed["at"]
+        ),
+        AskedField(
+            name="priority",
+            title=tell("Priority"),
+            kind="number",
+            hint="-32768 … 32767",
+            value=typed["priority"],
+        ),
+    ]
+    if "payload" in typed:
+        fields.append(
+            AskedField(name="payload", title=tell("Payload"), kind="json", value=typed["payload"])
+        )
+    return fields
+
+
+async def _changes(
+    visit: ActionVisit, found: EditableCommand, typed: dict[str, str]
+) -> tuple[EditedField, ...] | None:
+    """What would differ; None: what was typed is refused elsewhere. A time is fixed in `typed`."""
+    try:
+        wanted = _wanted(found, typed)
+        if wanted.run_at is not None:
+            typed["at"] = _moment(wanted.run_at)
+        return await _preview(visit, found, wanted)
+    except UsageError:
+        return None
+
+
+async def _preview(
+    visit: ActionVisit, found: EditableCommand, wanted: CommandEdit
+) -> tuple[EditedField, ...]:
+    """What would differ. Raises UsageError, and what the edit itself raises."""
+    if wanted == CommandEdit():
+        return ()
+    if wanted.payload is not None:
+        await payload_as_stored(visit.session, wanted.payload, "edit")
+    return await operations.preview_edit(visit.session, found.id, wanted)
+
+
+def _wanted(found: EditableCommand, typed: Mapping[str, str]) -> CommandEdit:
+    """What differs from what is shown. Raises UsageError."""
+    new = {name: typed.get(name, value) for name, value in _shown(found).items()}
+    at, priority, payload = new["at"].strip(), new["priority"].strip(), new.get("payload")
+    same = payload is None or _plain(payload) == _plain(found.payload or "")
+    try:
+        number = int(priority) if priority else found.priority
+    except ValueError:
+        raise UsageError(
+            f"{priority[:20]!r} is not a valid priority: give a whole number"
+        ) from None
+    return CommandEdit(
+        payload=None if same else payload,
+        run_at=None if at in ("", _moment(found.run_at)) else read_until(at),
+        priority=None if number == found.priority else number,
+    )
+
+
+async def _do(visit: ActionVisit) -> ActionTold | None:
+    payload = visit.typed.get("payload", "")
+    id_ = read_row_id(visit.named("id"))
+    if len(payload.encode()) > MOST:
+        detail = (
+            f"this payload has more than {MOST // 1024} kB, which is more than a form holds: "
+            f"use a terminal, {_command(id_)}"
+        )
+        raise RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+    found = await operations.editable(visit.session, id_)
+    wanted = _wanted(found, visit.typed)
+    await _preview(visit, found, wanted)  # or it is refused, and asked again
+    if visit.typed.get("agreed") != _mark(visit.typed):
+        return None
+    done = await operations.edit_command(
+        visit.session, id_, wanted, expected=visit.expected, **visit.by
+    )
+    told = tell("Edited: {n} of its fields.", n=len(done))
+    return ActionTold(f"/commands/{found.id}", told)
+
+
+def _moment(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _plain(text: str) -> str:
+    """As it was before a browser sent it."""
+    return text.replace("\r\n", "\n").strip()
+
+
+def _mark(typed: Mapping[str, str]) -> str:
+    """By which it is known that what differs was shown for just this."""
+    told = [_plain(typed.get(name, "")) for name in ("at", "priority", "payload")]
+    return hashlib.blake2b("\0".join(told).encode(), digest_size=12).hexdigest()
+
+
+def _command(id_: object) -> str:
+    return f"inboxd commands edit {id_} --payload @payload.json --at 2h --priority 0"
+
+
+def _back(about: QueryParams) -> str:
+    return f"/commands/{about.get('id', '')}"
+
+
+ACTIONS: Final = (
+    ScreenAction(
+        path="/act/commands/edit",
+        ask=_ask,
+        do=_do,
+        back=_back,
+        role=Role.ADMIN,
+        reserved="edit",
+        most_body=MOST_BODY,
+    ),
+)
