@@ -1,0 +1,78 @@
+"""Each action in a browser that runs no script, by keyboard: its page, its form, what came of it.
+
+The cases are those of `tests/screens/test_acting_forms.py`, which holds that each action has one.
+"""
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from tests.browser.site import serving
+from tests.browser.tabs import Tabs
+from tests.screens.test_acting_forms import CASES, ActionCase
+from tests.screens.test_acting_kinds import SETTING
+from tests.support import Database
+from tests.support.spooled import host_spool
+
+pytestmark = pytest.mark.anyio
+
+# What differs is shown first by these: their form is sent twice.
+_TWICE = ("/act/commands/replay-with", "/act/commands/edit")
+
+
+async def _type(tab: Page, typed: dict[str, str]) -> None:
+    """Into the form, as somebody does."""
+    for name, value in typed.items():
+        field = tab.locator(f'form.confirm [name="{name}"]')
+        kind = await field.first.get_attribute("type")
+        if kind == "radio":
+            await tab.locator(f'form.confirm [name="{name}"][value="{value}"]').check()
+        elif kind == "checkbox":
+            await field.check()
+        else:
+            await field.fill(value)
+
+
+async def _send(tab: Page) -> None:
+    await tab.locator("form.confirm button.main").press("Enter")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.path)
+async def test_each_action_is_done_without_a_script(
+    browser: Browser, database: Database, case: ActionCase, tmp_path: Path
+) -> None:
+    await database.execute(SETTING)
+    if case.before:
+        await database.execute(case.before)
+    async with serving(database, spool=host_spool(tmp_path / "spool")) as site:
+        tabs = Tabs(browser, site.url)
+        tab = await tabs.open(case.path, script=False)
+        await _type(tab, case.typed)
+        await _send(tab)
+        if case.path.startswith(_TWICE):
+            await expect(tab.get_by_role("heading", name="What differs")).to_be_visible()
+            assert await database.fetchval("select count(*) from inboxd.audit") == 0
+            await _send(tab)
+        await expect(tab.locator("#told")).to_be_visible()
+        assert "/act/" not in tab.url
+        await tabs.close()
+    assert await database.fetchval("select count(*) from inboxd.audit") == 1
+
+
+async def test_an_erasure_begins_with_whom_it_is_about(
+    browser: Browser, database: Database
+) -> None:
+    """Its first form leads on by its address, so it needs no script either."""
+    await database.execute(SETTING)
+    async with serving(database) as site:
+        tabs = Tabs(browser, site.url)
+        tab = await tabs.open("/audit", script=False)
+        await tab.get_by_role("link", name="Erase").press("Enter")
+        await _type(tab, {"tenant": "acme"})
+        await _send(tab)
+        await expect(tab.get_by_role("heading", level=1)).to_contain_text("acme")
+        await _type(tab, {"unsettled": "1"})
+        await _send(tab)
+        await expect(tab.locator("#told")).to_contain_text("Erased")
+        await tabs.close()
