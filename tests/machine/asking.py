@@ -75,7 +75,7 @@ class Asking(World):
         try:
             for each in expected:
                 if each != left:
-                    await self._end(each, name, item)
+                    await self._remedy(each, name, item)
             told = await self._told(name, item)
             claimed = await self._is_claimed(name, item)
             if left is None:
@@ -91,7 +91,7 @@ class Asking(World):
         found = await operations.why(self.site.operator, _SETTINGS, name, item.id)
         return {each["cause"] for each in found["causes"]}
 
-    async def _end(self, cause: str, name: str, item: Item) -> None:
+    async def _remedy(self, cause: str, name: str, item: Item) -> None:
         """As docs/why.md says that it ends."""
         connection = self.site.operator.connection
         if cause in ("nobody", "unserved"):

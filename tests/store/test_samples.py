@@ -362,7 +362,7 @@ async def test_what_somebody_asks_for_is_counted_again_as_soon_as_it_may_be(
         async def counted_to(rows: str) -> bool:
             await sampler.sample()
             found = "select counts ->> 'counted_to' from inboxd.newest_sample"
-            return await database.fetchval(found) == rows
+            return bool(await database.fetchval(found) == rows)
 
         async with database.connect() as other, other.transaction():
             await other.execute("lock table inboxd.commands in access exclusive mode")

@@ -7,6 +7,7 @@ on empty ones, to make plans.
 from tests.plans.statements.bulk_actions import OF_ACTIONS, ORDERS
 from tests.plans.statements.case import SQL, Case
 from tests.plans.statements.daemon import DAEMON as _DAEMON
+from tests.plans.statements.edits import EDITS
 from tests.plans.statements.finding import FINDING
 from tests.plans.statements.handlers import HANDLER
 from tests.plans.statements.messages import MESSAGES, STREAMS
@@ -33,6 +34,7 @@ DAEMON = {
 OPERATOR = {
     **_OPERATOR,
     **WHY,
+    **EDITS,
     **FINDING,
     **LOOKS,
     **STREAMS,

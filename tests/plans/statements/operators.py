@@ -105,21 +105,6 @@ async def _markers(session: Session, known: Known) -> object:
     return await markers.listed(session, *_DAY, look=500, limit=50)
 
 
-async def _edited(session: Session, known: Known) -> None:
-    (id_, *_) = known.of("commands few")
-    await operations.edited(session, id_)
-    await operations.edit_payload(session, id_, "{}")
-
-
-async def _archived(session: Session, known: Known) -> None:
-    """Two groups are archived, and looked for again."""
-    del known
-    for kind in ("event", "command"):
-        await operations.archive(session, kind, "f", "me", None, count=1, last_id=1)
-    await operations.forget_archived(session)
-    await operations.unarchive(session, "f")
-
-
 OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "list_markers": (
         operator(_markers),
@@ -277,10 +262,6 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         operator(lambda s, k: operations.groups_from(s, "f")),
         ("commands_failures", "events_failures"),
     ),
-    "keep_archived, forget_archived, remove_archived": (
-        operator(_archived),
-        ("commands_failures", "events_failures"),
-    ),
     "dead_copies": (
         operator(lambda s, k: producing.dead_copies(s, k.one("events"))),
         ("events_event_id",),
@@ -292,10 +273,6 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "request_cancel": (
         operator(lambda s, k: operations.request_cancel(s, k.of("commands held"))),
         (),
-    ),
-    "edited_command, edit_payload": (
-        operator(_edited),
-        ("commands_pkey",),
     ),
     "reschedule_events": (
         operator(

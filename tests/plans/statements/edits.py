@@ -1,0 +1,30 @@
+"""Statements by which operators archive failure groups, and edit a command that waits."""
+
+from inboxd.store import operations
+from inboxd.store.session import Session
+from tests.plans.filling import Known
+from tests.plans.statements.case import Case, operator
+
+
+async def _edited(session: Session, known: Known) -> None:
+    (id_, *_) = known.of("commands few")
+    await operations.edited(session, id_)
+    await operations.edit_payload(session, id_, "{}")
+
+
+async def _archived(session: Session, known: Known) -> None:
+    """Two groups are archived, and looked for again."""
+    del known
+    for kind in ("event", "command"):
+        await operations.archive(session, kind, "f", "me", None, count=1, last_id=1)
+    await operations.forget_archived(session)
+    await operations.unarchive(session, "f")
+
+
+EDITS: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "keep_archived, forget_archived, remove_archived": (
+        operator(_archived),
+        ("commands_failures", "events_failures"),
+    ),
+    "edited_command, edit_payload": (operator(_edited), ("commands_pkey",)),
+}
