@@ -125,3 +125,25 @@ async def test_pages_of_bulk_actions_have_no_barriers(tabs: Tabs, site: Site) ->
             assert await barriers(tab) == [], address
             wide = await tab.evaluate("document.documentElement.scrollWidth > innerWidth")
             assert not wide, address
+
+
+async def test_why_an_email_is_not_sent_is_known_after_three_clicks(tabs: Tabs, site: Site) -> None:
+    """By who knows the number of an order alone: from the field to the sentence."""
+    await site.database.execute(
+        "insert into inboxd.commands (type, queue, correlation_id)"
+        " values ('school.send_email', 'email', 'order-17');"
+        "insert into inboxd.controls (kind, name, actor, reason)"
+        " values ('queue', 'email', 'ana', 'provider down')"
+    )
+    tab = await tabs.open("/find")
+    await tab.locator("#find").fill("order-17")
+    await tab.locator("#find").press("Enter")
+    clicks = 1
+    await expect(tab.get_by_role("heading", level=1)).to_be_visible()
+    if "/find" in tab.url:
+        await tab.locator("main table").get_by_role("link").first.click()
+        clicks += 1
+    await expect(tab.locator("#why")).to_contain_text("provider down")
+    await expect(tab.locator("#why")).to_contain_text("by ana")
+    assert clicks <= 3
+    await site.database.execute("delete from inboxd.controls where name = 'email'")
