@@ -88,6 +88,24 @@ class StreamPosition:
     identity: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenStream:
+    """A stream as its broker has it, seen by somebody who consumes nothing.
+
+    stream: as of its messages. oldest, end: the positions of its first message and of its last one;
+    None: its broker has no positions. waiting: messages behind what is stored; None: not known.
+    lost: why it cannot be gone on with from there; "": it can. latest: the last messages up to the
+    stored position, as many as were asked for, less what the broker has no longer.
+    """
+
+    stream: str
+    oldest: int | None
+    end: int | None
+    waiting: int | None
+    lost: str = ""
+    latest: Sequence[IncomingMessage] = ()
+
+
 # Tells what became of a message, by its place in the page: None, it is confirmed; or why it was
 # refused (MessageRefused).
 Tell: TypeAlias = Callable[[int, Exception | None], None]

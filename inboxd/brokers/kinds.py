@@ -8,14 +8,14 @@ secret.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, TypeAlias, cast
 
-from inboxd.brokers.contract import Consumer, Publisher, Stored
+from inboxd.brokers.contract import Consumer, Publisher, SeenStream, Stored, StreamPosition
 from inboxd.errors import PluginError, UsageError
 from inboxd.model.entry_points import origin, why
 from inboxd.settings import Broker, MessageSource
@@ -25,6 +25,11 @@ GROUP = "inboxd.publishers"
 OpenPublisher: TypeAlias = Callable[[str, Broker], Coroutine[Any, Any, Publisher]]
 OpenConsumer: TypeAlias = Callable[
     [str, Broker, str, MessageSource, Stored], Coroutine[Any, Any, Consumer]
+]
+
+LookAtStreams: TypeAlias = Callable[
+    [str, Broker, str, MessageSource, Mapping[str, StreamPosition], int],
+    Coroutine[Any, Any, Sequence[SeenStream]],
 ]
 
 # The module that each needs, the package that has it, and our extra.
@@ -55,6 +60,16 @@ def consumer_of(kind: str) -> OpenConsumer:
         known = ", ".join(sorted(_BUILT_IN))
         raise UsageError(f"messages are not consumed from the kind {kind!r}; known: {known}.")
     return cast("OpenConsumer", _module(kind).open_consumer)
+
+
+def look_of(kind: str) -> LookAtStreams:
+    """What looks at the streams of a source, and consumes nothing. Raises UsageError.
+
+    It is given a broker's and a source's names and settings, up to where each stream is stored, and
+    how many of the last stored messages are wanted. It raises BrokerUnavailable or SettingsError.
+    """
+    consumer_of(kind)
+    return cast("LookAtStreams", _module(kind).look_at_streams)
 
 
 def _module(kind: str) -> ModuleType:

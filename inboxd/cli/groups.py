@@ -99,7 +99,16 @@ class _Command(TyperCommand):
         return _plain(super().get_params(ctx))
 
 
+# What a group is called, too.
+_OTHER_NAMES = {"sources": "messages"}
+
+
 class _Group(TyperGroup):
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """By its name, or by another one that it has."""
+        found = super().get_command(ctx, cmd_name)
+        return found or super().get_command(ctx, _OTHER_NAMES.get(cmd_name, ""))
+
     def get_params(self, ctx: Any) -> list[Any]:
         """As a command's."""
         return _plain(super().get_params(ctx))

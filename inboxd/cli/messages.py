@@ -1,17 +1,18 @@
 """`inboxd messages`: what is read from brokers, how far, and by whom.
 
 Known limit: what a worker tells of a source is some seconds old.
-*See:* `operations/messages.py`.
+*See:* `operations/messages.py`; `inbound/messages/verifying.py`.
 """
 
 from typing import Annotated
 
 import typer
 
-from inboxd.cli import columns
+from inboxd.cli import columns, findings
 from inboxd.cli.completion import declared
+from inboxd.cli.exits import Exit
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.options import Acting, Looking, examples
+from inboxd.cli.options import Acting, Asking, Looking, examples
 from inboxd.cli.output import TableColumn
 from inboxd.errors import UsageError
 
@@ -92,3 +93,50 @@ def reset(
     where = f"behind {to}" if to.isdecimal() else f"with the {to}"
     told = f"Stream {stream} of {name} goes on {where}, within seconds"
     given.tell({"source": name, "stream": stream, "to": to}, told)
+
+
+@app.command(
+    "verify", epilog=examples("inboxd messages verify", "inboxd messages verify --rows 1000 --json")
+)
+def verify(
+    rows: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=10_000,
+            help="How many of the last stored messages of each stream are looked for among the "
+            "rows.",
+        ),
+    ] = 100,
+    *,
+    given: Asking,
+) -> None:
+    """Compare what brokers have, the stored positions and the rows between them; name gaps."""
+    from dataclasses import asdict
+    from functools import partial
+
+    from inboxd.inbound.messages import verifying
+    from inboxd.operations.doctor.finding import Verdict
+
+    settings = given.settings
+    found = given.ask(partial(verifying.verify, settings=settings, most=rows))
+    if given.json:
+        given.print({"streams": [asdict(each) for each in found]}, [])
+    else:
+        findings.print_findings(
+            findings.FindingLine(
+                "Sources of messages",
+                " ".join(filter(None, (each.source, each.stream))),
+                each.verdict,
+                each.found,
+                each.remedy,
+            )
+            for each in found
+        )
+        if not found:
+            typer.echo("There are no sources of messages.")
+    wrong = [each for each in found if each.verdict.rank >= Verdict.WARNING.rank]
+    if any(each.seen for each in wrong):
+        raise typer.Exit(Exit.PROBLEMS)
+    raise typer.Exit(Exit.UNAVAILABLE if wrong else Exit.OK)

@@ -8,7 +8,7 @@ Known limit: where a broker has no positions, what comes twice is known by dedup
 *See:* `inbound/messages/streams.py`, before it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple, TypedDict, cast
@@ -102,6 +102,12 @@ class StreamRow(TypedDict):
 async def listed(session: Session, limit: int = 1000) -> list[StreamRow]:
     """All of them, by source and name."""
     return cast("list[StreamRow]", await session.fetch("list_streams", limit))
+
+
+async def there(session: Session, event_ids: Collection[UUID]) -> set[UUID]:
+    """Those of the events of messages that there are, unsettled or in history."""
+    rows = await session.fetch("events_there", [*event_ids])
+    return {row["event_id"] for row in rows}
 
 
 async def reset(

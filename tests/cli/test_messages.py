@@ -162,6 +162,27 @@ def test_a_queue_has_no_positions(cli: Cli) -> None:
     assert (result.code, "RabbitMQ queue" in result.err) == (2, True)
 
 
+# ----------------------------------------------------------------------------------------- verify
+
+
+def test_verify_without_sources(cli: Cli, sql: Sql, worker: str) -> None:
+    assert "no sources of messages" in cli("messages", "verify").out
+    _stream(sql, worker)
+    result = cli("sources", "verify", "--json")
+    (found,) = result.json["streams"]
+    assert (result.code, found["verdict"], found["position"]) == (0, "notice", 7)
+
+
+@pytest.mark.usefixtures("settings")
+def test_verify_names_a_broker_that_cannot_be_asked(cli: Cli, sql: Sql, worker: str) -> None:
+    _stream(sql, worker)
+    result = cli("messages", "verify")
+    assert result.code == 69
+    assert result.out.count("cannot be reached") == 2
+    found = cli("messages", "verify", "--json").json["streams"]
+    assert [(each["source"], each["seen"]) for each in found] == [("bets", False), ("queue", False)]
+
+
 # ----------------------------------------------------------------------------------------- doctor
 
 

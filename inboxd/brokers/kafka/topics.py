@@ -56,9 +56,12 @@ class KafkaTopics:
 
 
 async def kafka_topics(
-    access: Access, names: Sequence[str], partitions: Collection[TopicPartition] = ()
+    access: Access, names: Sequence[str], partitions: Collection[TopicPartition] | None = ()
 ) -> KafkaTopics:
-    """What there is now of all these. Raises BrokerUnavailable, also where one is missing."""
+    """What there is now of all these. Raises BrokerUnavailable, also where one is missing.
+
+    partitions: those whose offsets are asked for; None: all of them.
+    """
     cluster = await open_cluster(access)
     try:
         with fail_after(access.patience):
@@ -66,6 +69,8 @@ async def kafka_topics(
             for name, why in missing.items():
                 raise access.unavailable(_why_missing(name, why))
             ids = await topic_ids(cluster, names)
+            if partitions is None:
+                partitions = _all_partitions(cluster, names)
             oldest = await _offsets(cluster, partitions, _OLDEST)
             ends = await _offsets(cluster, partitions, _END)
     except LOST as error:
@@ -77,6 +82,14 @@ async def kafka_topics(
         {name: ids.get(name, UNKNOWN) for name in names},
         {each: Offsets(oldest[each], ends[each]) for each in partitions},
     )
+
+
+def _all_partitions(cluster: KafkaCluster, names: Sequence[str]) -> list[TopicPartition]:
+    return [
+        TopicPartition(name, number)
+        for name in names
+        for number in range(len(cluster.leaders[name]))
+    ]
 
 
 async def _offsets(

@@ -39,6 +39,7 @@ from inboxd.brokers.nats.jetstream import (
     make_durable,
     stream_of,
 )
+from inboxd.brokers.nats.messages import message
 from inboxd.brokers.nats.protocol import (
     Delivered,
     decoded,
@@ -320,19 +321,15 @@ class NatsConsumer:
         )
 
     def _message(self, arrived: _Arrived) -> IncomingMessage:
-        headers = headers_of(arrived.headers)
-        return IncomingMessage(
-            stream=self._stream.name,
-            position=arrived.at.position,
-            body=arrived.body,
-            identity=identity(self._stream, self._durable, arrived.at.delivery),
-            sent_to=decoded(arrived.subject),
-            content_type=headers.get("content-type"),
-            headers=headers,
-            id=headers.get("nats-msg-id"),
+        return message(
+            self._stream.name,
+            arrived.at.position,
+            identity(self._stream, self._durable, arrived.at.delivery),
+            subject=decoded(arrived.subject),
+            block=arrived.headers,
+            content=(arrived.body, arrived.left_out),
             sent_at=arrived.at.nanoseconds / 1e9,
             token=arrived.reply,
-            left_out=arrived.left_out,
         )
 
 

@@ -1,7 +1,9 @@
 """Requests to JetStream's API: streams and consumers, as far as relays and sources need them."""
 
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -44,6 +46,16 @@ class NatsDurable:
     """How many messages were not delivered yet."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NatsKept:
+    """A message as its stream keeps it."""
+
+    subject: str
+    headers: bytes | None
+    body: bytes
+    sent_at: float
+
+
 async def stream_of(connection: NatsConnection, name: str) -> NatsStream | None:
     """The stream of a name, if there is one. Raises BrokerUnavailable."""
     answer = await _ask(connection, f"STREAM.INFO.{name}")
@@ -63,6 +75,21 @@ async def durable_of(connection: NatsConnection, stream: str, name: str) -> Nats
     """The consumer of a name, if there is one. Raises BrokerUnavailable."""
     answer = await _ask(connection, f"CONSUMER.INFO.{stream}.{name}")
     return None if answer is None else _durable(answer)
+
+
+async def message_at(connection: NatsConnection, stream: str, position: int) -> NatsKept | None:
+    """The message at a position, if the stream has it still. Raises BrokerUnavailable."""
+    answer = await _ask(connection, f"STREAM.MSG.GET.{stream}", {"seq": position})
+    if answer is None:
+        return None
+    found = answer["message"]
+    headers = found.get("hdrs")
+    return NatsKept(
+        subject=found["subject"],
+        headers=None if headers is None else b64decode(headers),
+        body=b64decode(found.get("data", "")),
+        sent_at=datetime.fromisoformat(found["time"]).timestamp(),
+    )
 
 
 async def make_durable(

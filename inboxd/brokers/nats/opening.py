@@ -63,7 +63,7 @@ class _Opening:
         connection, name = self._connection, self._stream_name
         stream = await stream_of(connection, name)
         if stream is None:
-            return await self._missing()
+            raise self._followed.missing(await self._stored(name))
         if stream.retention == WORK_QUEUE and self._settings.begin == "newest":
             raise connection.unavailable(
                 f"all of {name} is to be done, since it is a work queue: set begin to oldest."
@@ -74,15 +74,6 @@ class _Opening:
             return await self._begun(stream, Note(0, 0, stream.first - 1))
         through = self._followed.resumed(stream, durable, stored)
         return await self._begun(stream, Note(stored.position, 0, through))
-
-    async def _missing(self) -> NatsConsumer:
-        """Raise what it means that there is no such stream."""
-        stored = await self._stored(self._stream_name)
-        if stored is not None:
-            raise self._followed.lost(f"position {stored.position} is stored, and there is none")
-        raise self._connection.unavailable(
-            f"there is no stream {self._stream_name}: make it, or correct nats_stream."
-        )
 
     async def _begun(self, stream: NatsStream, note: Note) -> NatsConsumer:
         connection, name = self._connection, stream.name

@@ -98,6 +98,17 @@ def decoded(line: bytes) -> str:
         return line.decode("latin-1")
 
 
+def is_meant(subject: str, pattern: str) -> bool:
+    """Whether a pattern, with wildcards perhaps, means a subject."""
+    words, wanted = subject.split("."), pattern.split(".")
+    for at, word in enumerate(wanted):
+        if word == ">":
+            return len(words) > at
+        if at >= len(words) or word not in ("*", words[at]):
+            return False
+    return len(words) == len(wanted)
+
+
 class ServerStatus(NamedTuple):
     """What a server says instead of a message; code 0: it is a message."""
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from inboxd.brokers.contract import StreamPosition
 from inboxd.brokers.nats.jetstream import LIMITS, WORK_QUEUE, NatsDurable, NatsStream
-from inboxd.errors import StreamLost
+from inboxd.errors import BrokerUnavailable, StreamLost
 
 _NOTE = re.compile(r"inboxd has stored up to (\d+) \(delivery (\d+)\); nothing came up to (\d+)")
 
@@ -73,6 +73,14 @@ class FollowedStream:
     def filtered(self) -> bool:
         """Whether it follows some subjects of it only."""
         return bool(self.subjects)
+
+    def missing(self, stored: StreamPosition | None) -> StreamLost | BrokerUnavailable:
+        """The error for there being no such stream."""
+        if stored is not None:
+            return self.lost(f"position {stored.position} is stored, and there is none")
+        return BrokerUnavailable(
+            f"{self.place}: there is no stream {self.name}: make it, or correct nats_stream."
+        )
 
     def resumed(
         self, stream: NatsStream, durable: NatsDurable | None, stored: StreamPosition

@@ -1,7 +1,8 @@
 """RabbitMQ: messages are published to exchanges, and consumed from one queue.
 
-`publisher` and `consumer` are the two faces of `contract`; `connection` is what both stand on, and
-`servers` opens it; `amqp` and `incoming` turn messages into bytes, and back.
+`publisher` and `consumer` are the two faces of `contract`, `looking` looks beside them;
+`connection` is what all stand on, and `servers` opens it; `amqp` and `incoming` turn messages into
+bytes, and back.
 
 Why not aio-pika: it cannot be told to drop what it has not sent; it gives a whole connection up at
 a message that it cannot decode (a timestamp in nanoseconds is enough), so one such message would
@@ -10,6 +11,7 @@ is kept: it knows the methods of AMQP 0.9.1.
 """
 
 from inboxd.brokers.rabbitmq.consumer import open_consumer
+from inboxd.brokers.rabbitmq.looking import look_at_streams
 from inboxd.brokers.rabbitmq.publisher import open_publisher
 
-__all__ = ["open_consumer", "open_publisher"]
+__all__ = ["look_at_streams", "open_consumer", "open_publisher"]

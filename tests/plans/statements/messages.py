@@ -70,6 +70,10 @@ MESSAGES: dict[str, tuple[Case, tuple[str, ...]]] = {
 }
 STREAMS: dict[str, tuple[Case, tuple[str, ...]]] = {
     "list_streams": (operator(lambda s, k: store.listed(s, 10)), ()),
+    "events_there": (
+        operator(lambda s, k: store.there(s, [uuid7() for _ in range(100)])),
+        ("events_event_id",),
+    ),
     "list_readers": (operator(lambda s, k: message_readers.listed(s)), ()),
     "reset_stream": (
         operator(lambda s, k: store.reset(s, "big", "7", position=None, begins="oldest")),

@@ -3,7 +3,14 @@
 import pytest
 
 from inboxd.brokers.contract import OutgoingMessage
-from inboxd.brokers.nats.protocol import Delivered, delivered, headers_of, publication, status_of
+from inboxd.brokers.nats.protocol import (
+    Delivered,
+    delivered,
+    headers_of,
+    is_meant,
+    publication,
+    status_of,
+)
 from inboxd.errors import MessageRefused
 
 
@@ -56,3 +63,19 @@ def test_headers_are_read_as_they_are() -> None:
     block = b"NATS/1.0 100 Idle\r\nA:b: c \r\nEmpty:\r\nno colon\r\nA: later\r\nL: \xe4\r\n\r\n"
     assert headers_of(block) == {"a": "later", "empty": "", "l": "ä"}
     assert headers_of(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "subjects"),
+    [
+        ("a.b", ["a.b"]),
+        ("a.*", ["a.b", "a.c"]),
+        ("*.b", ["a.b"]),
+        ("a.>", ["a.b", "a.c", "a.b.c"]),
+        (">", ["a", "a.b", "a.c", "a.b.c"]),
+        ("a.*.c", ["a.b.c"]),
+    ],
+)
+def test_a_pattern_means_subjects(pattern: str, subjects: list[str]) -> None:
+    found = [each for each in ("a", "a.b", "a.c", "a.b.c") if is_meant(each, pattern)]
+    assert found == subjects

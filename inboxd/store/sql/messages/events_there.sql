@@ -1,0 +1,10 @@
+-- Which of these events there are: unsettled, or in history.
+-- parameters: $1 uuid[] event_ids
+-- returns: event_id of each that there is, once for each time that it is given
+-- locks: nothing
+SELECT u.id AS event_id
+  FROM unnest($1::uuid[]) AS u(id)
+ CROSS JOIN LATERAL ((SELECT 1 FROM {schema}.events e WHERE e.event_id = u.id LIMIT 1)
+                     UNION ALL
+                     (SELECT 1 FROM {schema}.events_history h WHERE h.event_id = u.id LIMIT 1)
+                     LIMIT 1) AS there
