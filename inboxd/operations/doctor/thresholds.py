@@ -74,6 +74,8 @@ HELD_SECONDS = Levels(notice=0, warning=3600, critical=None)
 
 # Days of history in which the highest number of a sequence is looked for.
 SEQUENCE_DAYS = 8
+# The oldest event of a relay whose breaker is open: the broker is away.
+STANDING_SECONDS = Levels(notice=0, warning=300, critical=3600)
 
 # A source of messages that nobody reads, since its broker or the database is away.
 UNREAD_SECONDS = Levels(notice=0, warning=300, critical=3600)

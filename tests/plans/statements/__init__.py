@@ -14,7 +14,7 @@ from tests.plans.statements.messages import MESSAGES, STREAMS
 from tests.plans.statements.operators import OPERATOR as _OPERATOR
 from tests.plans.statements.producers import PRODUCER
 from tests.plans.statements.receivers import LOOKS, RECEIVER
-from tests.plans.statements.relays import RELAY
+from tests.plans.statements.relays import LOOKED, RELAY
 from tests.plans.statements.samples import CHARTS, SAMPLES
 from tests.plans.statements.statistics import OF_OPERATORS, OF_WORKERS
 from tests.plans.statements.totals import CENSUS, TOTALS
@@ -38,6 +38,7 @@ OPERATOR = {
     **FINDING,
     **LOOKS,
     **STREAMS,
+    **LOOKED,
     **OF_OPERATORS,
     **CHARTS,
     **TOTALS,

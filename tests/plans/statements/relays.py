@@ -6,7 +6,7 @@ from inboxd.errors import LeaseLost
 from inboxd.store import relays
 from inboxd.store.connections import Connection
 from tests.plans.filling import Known
-from tests.plans.statements.case import SQL, Case
+from tests.plans.statements.case import SQL, Case, run
 
 
 async def _lease_buckets(session: Connection, known: Known) -> None:
@@ -24,4 +24,7 @@ _INDEXES = ("relay_leases_pkey", "workers_pkey")
 RELAY: dict[str, tuple[Case, tuple[str, ...]]] = {
     "lease_buckets": (_lease_buckets, _INDEXES),
     "free_buckets": (_free_buckets, _INDEXES),
+}
+LOOKED: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "doctor_relays": (run("doctor_relays", 100), ()),
 }
