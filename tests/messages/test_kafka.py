@@ -5,31 +5,22 @@ session would end: here sessions are short.
 """
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from itertools import count
-from typing import Any
+from collections.abc import Iterator
 
 import anyio
 import pytest
 
-from inboxd import Event, EventContext, Handlers
 from inboxd.brokers.kafka import member
-from inboxd.daemon import worker
-from inboxd.settings import Settings
 from tests.brokers.kafka.conftest import quick_groups
-from tests.messages.consuming import body, consuming, settled, stored
+from tests.messages.consuming import settled, stored
+from tests.messages.kafka_reading import KEYS, publish, reading
 from tests.support import Database, eventually
 from tests.support.kafka import MockKafka, mock_kafka
-from tests.support.kafka_published import outgoing, published, publisher_to
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
 __all__ = ["quick_groups"]  # a fixture
-
-KEYS = 12
-_GROUPS = count()
 
 
 @pytest.fixture(scope="module")
@@ -37,36 +28,6 @@ def kafka() -> Iterator[MockKafka]:
     """A cluster that the tests of this module share."""
     with mock_kafka() as running:
         yield running
-
-
-@asynccontextmanager
-async def _running(database: Database, kafka: MockKafka, topic: str) -> AsyncIterator[None]:
-    broker = {"kind": "kafka", "servers": [*kafka.servers], "connect_timeout": "2s"}
-    source = {"kafka_topics": [topic], "kafka_group": topic, "page_rows": 100}
-    config = consuming(broker, source)
-    settings = Settings.model_validate(
-        {
-            "database": {"dsn": database.dsn},
-            "brokers": config["brokers"],
-            "inbound": config["inbound"],
-        }
-    )
-    handlers = Handlers("reader")
-
-    @handlers.event("test.noop")
-    async def pass_by(event: Event[Any], ctx: EventContext) -> None:
-        """What is stored twice shows."""
-
-    async with worker(settings, handlers=[handlers]):
-        yield
-
-
-async def _publish(kafka: MockKafka, topic: str, start: int, end: int) -> None:
-    async with publisher_to(kafka) as publisher:
-        for first in range(start, end + 1, 20):
-            page = range(first, min(first + 20, end + 1))
-            messages = [outgoing(topic, body(n), key=f"k{n % KEYS}") for n in page]
-            assert not await published(publisher, messages)
 
 
 async def _is_divided(database: Database, workers: int) -> None:
@@ -85,16 +46,16 @@ async def test_partitions_are_divided_anew_under_load(database: Database, kafka:
     leaves = anyio.Event()
 
     async def first() -> None:
-        async with _running(database, kafka, topic):
+        async with reading(database, kafka, topic):
             await leaves.wait()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(first)
-        tasks.start_soon(_publish, kafka, topic, 1, 1500)
+        tasks.start_soon(publish, kafka, topic, 1, 1500)
         await stored(database, 100)
-        async with _running(database, kafka, topic):
+        async with reading(database, kafka, topic):
             await _is_divided(database, 2)
-            tasks.start_soon(_publish, kafka, topic, 1501, 2000)
+            tasks.start_soon(publish, kafka, topic, 1501, 2000)
             leaves.set()
             with safety():
                 assert await stored(database, 2000) == [*range(1, 2001)]
@@ -116,12 +77,12 @@ async def test_what_the_broker_forgot_stops_the_source(
     database: Database, kafka: MockKafka
 ) -> None:
     topic = kafka.topic(partitions=1)
-    async with _running(database, kafka, topic):
-        await _publish(kafka, topic, 1, 10)
+    async with reading(database, kafka, topic):
+        await publish(kafka, topic, 1, 10)
         await stored(database, 10)
-    await _publish(kafka, topic, 11, 30)
+    await publish(kafka, topic, 11, 30)
     kafka.forget(topic, 0, 20)
-    async with _running(database, kafka, topic):
+    async with reading(database, kafka, topic):
 
         async def is_lost() -> str:
             found = await database.fetchval(

@@ -3,9 +3,11 @@
 from tests.support.databases import (
     Database,
     ExternalServer,
+    ServerCopy,
     create,
     create_migrated,
     drop,
+    server_copy,
     shared_folder,
     temporary_server,
 )
@@ -16,6 +18,7 @@ __all__ = [
     "Config",
     "Database",
     "ExternalServer",
+    "ServerCopy",
     "StartWorker",
     "Worker",
     "create",
@@ -23,6 +26,7 @@ __all__ = [
     "drop",
     "eventually",
     "looked_again",
+    "server_copy",
     "shared_folder",
     "temporary_server",
 ]

@@ -20,6 +20,7 @@ import asyncpg
 import psycopg
 
 from inboxd.embedded import Server
+from inboxd.embedded.place import Place, spawn
 from inboxd.settings import Database as Settings
 from inboxd.store.migrations import migrate
 from tests.support.kept import KeptConnections
@@ -134,6 +135,60 @@ def temporary_server(
         shutil.rmtree(server.home)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class ServerCopy:
+    """A base backup of a server: started, it is that server as it was when it was taken."""
+
+    def __init__(self, folder: Path) -> None:
+        """Nothing is taken yet. folder: where it is to be."""
+        self._folder = folder
+        self._server: Server | None = None
+
+    def take(self, server: Server, *, follows: bool = False) -> None:
+        """Take it, while that server runs; follows: started, it is a standby of that server."""
+        place = Place.prepare(self._folder, _BINARIES)
+        command = [str(place.binaries / "pg_basebackup"), "-D", str(place.cluster)]
+        command += ["-h", "127.0.0.1", "-p", str(server.port), "-U", "postgres"]
+        command += ["-X", "stream", "-c", "fast", *(["-R"] if follows else [])]
+        with place.log.open("ab") as log:
+            code = spawn(command, place.account, log=log).wait()
+        assert code == 0, place.log.read_text(errors="replace")
+
+    def start(self, port: int, **settings: str) -> Server:
+        """Start it at a port; `settings` are PostgreSQL's, before those that it was taken with."""
+        self._server = Server.start(
+            self._folder,
+            port=port,
+            settings=_SETTINGS | settings,
+            durable=_DURABLE,
+            binaries=_BINARIES,
+        )
+        return self._server
+
+    def stop(self) -> None:
+        """Stop it, if it runs."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+    def remove(self) -> None:
+        """Stop it and delete it."""
+        home = None if self._server is None else self._server.home
+        self.stop()
+        for each in (home, self._folder):
+            if each is not None:
+                shutil.rmtree(each, ignore_errors=True)
+
+
+@contextmanager
+def server_copy() -> Iterator[ServerCopy]:
+    """One that can be taken; it is gone afterwards."""
+    copy = ServerCopy(Path(tempfile.mkdtemp(prefix="inboxd-test-", dir=_fast_folder())))
+    try:
+        yield copy
+    finally:
+        copy.remove()
 
 
 def _fast_folder() -> Path | None:

@@ -1,0 +1,206 @@
+"""Sources after the database has lost commits: a base backup, a standby that was promoted.
+
+In both the position is as old as the rows, so what the broker has behind it comes again, each once.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+
+import pytest
+from anyio import to_thread
+from nats.js import JetStreamContext
+
+from inboxd.embedded import Server
+from tests.brokers.kafka.conftest import quick_groups
+from tests.messages.consuming import body, consuming, numbers, stored
+from tests.messages.kafka_reading import publish, reading
+from tests.support import (
+    Config,
+    Database,
+    ServerCopy,
+    StartWorker,
+    eventually,
+    server_copy,
+)
+from tests.support.kafka import MockKafka, mock_kafka
+from tests.support.nats import NatsServer, jetstream, nats_server
+from tests.support.ports import held_port
+from tests.support.verdicts import safety
+
+pytestmark = pytest.mark.anyio
+
+__all__ = ["quick_groups"]  # a fixture
+
+BEFORE, LOST, ALL = 20, 40, 42
+
+
+@pytest.fixture(scope="module")
+def nats() -> Iterator[NatsServer]:
+    """A server that the tests of this module share."""
+    with nats_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[MockKafka]:
+    """A cluster that the tests of this module share."""
+    with mock_kafka() as running:
+        yield running
+
+
+@pytest.fixture
+async def js(nats: NatsServer) -> AsyncIterator[JetStreamContext]:
+    """JetStream through a plain client, with a stream of the test's own."""
+    async with jetstream(nats) as context:
+        for info in await context.streams_info():
+            await context.delete_stream(str(info.config.name))
+        await context.add_stream(name="RESULTS", subjects=["results.>"])
+        yield context
+
+
+@pytest.fixture
+def config(nats: NatsServer) -> Config:
+    """The settings of a worker that reads the stream."""
+    return consuming({"kind": "nats", "servers": [nats.address]}, {"nats_stream": "RESULTS"})
+
+
+@pytest.fixture
+def copy() -> Iterator[ServerCopy]:
+    """What is left when the server is gone."""
+    with server_copy() as made:
+        yield made
+
+
+async def _publish(js: JetStreamContext, start: int, end: int) -> None:
+    for number in range(start, end + 1):
+        await js.publish("results.a", body(number))
+
+
+async def _restored(server: Server, database: Database, copy: ServerCopy) -> None:
+    """The server is lost, and its backup runs in its place."""
+    await database.end_sessions()
+    await to_thread.run_sync(server.stop, "immediate")
+    await to_thread.run_sync(copy.start, server.port)
+    assert await numbers(database) == [*range(1, BEFORE + 1)], "the backup is older"
+
+
+async def _followed(server: Server, database: Database, copy: ServerCopy) -> None:
+    """A standby has all that there is, and nothing that comes from now on."""
+    await to_thread.run_sync(partial(copy.take, server, follows=True))
+    with held_port() as held:
+        standby = await to_thread.run_sync(copy.start, held.getsockname()[1])
+        follower = Database(database.name, standby.dsn(database.name))
+        written = await database.fetchval("select pg_current_wal_lsn()::text")
+
+        async def has_all() -> bool:
+            replayed = "select pg_last_wal_replay_lsn() >= $1::text::pg_lsn"
+            return bool(await follower.fetchval(replayed, written))
+
+        await eventually(has_all)
+        await follower.end_sessions()
+        await to_thread.run_sync(copy.stop)
+
+
+async def _promoted(server: Server, database: Database, copy: ServerCopy) -> None:
+    """The server is lost, and its standby is the primary in its place."""
+    await database.end_sessions()
+    await to_thread.run_sync(server.stop, "immediate")
+    # Nobody to follow: what it lacks is nowhere any more.
+    await to_thread.run_sync(partial(copy.start, server.port, primary_conninfo=""))
+    assert await database.fetchval("select pg_promote()")
+    assert await numbers(database) == [*range(1, BEFORE + 1)], "the standby lacks the last commits"
+
+
+async def _position(database: Database) -> int:
+    """Up to where the streams are stored, all together."""
+    found: int = await database.fetchval(
+        "select sum(position + 1)::int from inboxd.stream_positions"
+    )
+    return found
+
+
+async def test_a_base_backup_is_restored_after_more_came_from_nats(
+    restartable_server: Server,
+    restartable_database: Database,
+    start_worker: StartWorker,
+    js: JetStreamContext,
+    config: Config,
+    copy: ServerCopy,
+) -> None:
+    worker = await start_worker(config)
+    await _publish(js, 1, BEFORE)
+    await stored(restartable_database, BEFORE)
+    await to_thread.run_sync(copy.take, restartable_server)
+    await _publish(js, BEFORE + 1, LOST)
+    await stored(restartable_database, LOST)
+    worker.kill()
+    await _restored(restartable_server, restartable_database, copy)
+    await start_worker(config)
+    await _publish(js, LOST + 1, ALL)
+    with safety():
+        assert await stored(restartable_database, ALL) == [*range(1, ALL + 1)]
+    with safety():
+        assert await _position(restartable_database) == ALL + 1
+
+
+async def test_a_standby_that_lacked_the_last_commits_is_promoted_beside_nats(
+    restartable_server: Server,
+    restartable_database: Database,
+    start_worker: StartWorker,
+    js: JetStreamContext,
+    config: Config,
+    copy: ServerCopy,
+) -> None:
+    worker = await start_worker(config)
+    await _publish(js, 1, BEFORE)
+    await stored(restartable_database, BEFORE)
+    await _followed(restartable_server, restartable_database, copy)
+    await _publish(js, BEFORE + 1, LOST)
+    await stored(restartable_database, LOST)
+    worker.kill()
+    await _promoted(restartable_server, restartable_database, copy)
+    await start_worker(config)
+    await _publish(js, LOST + 1, ALL)
+    with safety():
+        assert await stored(restartable_database, ALL) == [*range(1, ALL + 1)]
+    with safety():
+        assert await _position(restartable_database) == ALL + 1
+
+
+async def test_a_base_backup_is_restored_after_more_came_from_kafka(
+    restartable_server: Server, restartable_database: Database, kafka: MockKafka, copy: ServerCopy
+) -> None:
+    """The group has committed further than what is stored then."""
+    topic = kafka.topic(partitions=2)
+    async with reading(restartable_database, kafka, topic):
+        await publish(kafka, topic, 1, BEFORE)
+        await stored(restartable_database, BEFORE)
+        await to_thread.run_sync(copy.take, restartable_server)
+        await publish(kafka, topic, BEFORE + 1, LOST)
+        await stored(restartable_database, LOST)
+    await _restored(restartable_server, restartable_database, copy)
+    async with reading(restartable_database, kafka, topic):
+        await publish(kafka, topic, LOST + 1, ALL)
+        with safety():
+            assert await stored(restartable_database, ALL) == [*range(1, ALL + 1)]
+    with safety():
+        assert await _position(restartable_database) == ALL
+
+
+async def test_a_standby_that_lacked_the_last_commits_is_promoted_beside_kafka(
+    restartable_server: Server, restartable_database: Database, kafka: MockKafka, copy: ServerCopy
+) -> None:
+    topic = kafka.topic(partitions=2)
+    async with reading(restartable_database, kafka, topic):
+        await publish(kafka, topic, 1, BEFORE)
+        await stored(restartable_database, BEFORE)
+        await _followed(restartable_server, restartable_database, copy)
+        await publish(kafka, topic, BEFORE + 1, LOST)
+        await stored(restartable_database, LOST)
+    await _promoted(restartable_server, restartable_database, copy)
+    async with reading(restartable_database, kafka, topic):
+        await publish(kafka, topic, LOST + 1, ALL)
+        with safety():
+            assert await stored(restartable_database, ALL) == [*range(1, ALL + 1)]
+    with safety():
+        assert await _position(restartable_database) == ALL
