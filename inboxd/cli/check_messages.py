@@ -31,8 +31,8 @@ def _compiled(name: str, kind: str, source: "MessageSource") -> Finding:
     except UsageError as error:
         remedy = f"correct [inbound.messages.{name}]: no worker starts with it"
         return Finding(subject, Verdict.CRITICAL, str(error), remedy)
-    queue = source.rabbitmq_queue
-    streams = source.kafka_topics or tuple(filter(None, (source.nats_stream, queue)))
+    others = (source.nats_stream, source.rabbitmq_queue, source.rabbitmq_stream)
+    streams = source.kafka_topics or tuple(filter(None, others))
     types = source.type or source.type_from or "the CloudEvents'"
     found = f"{kind} {', '.join(streams)}; type: {types}"
     return Finding(subject, Verdict.OK, found)

@@ -66,7 +66,7 @@ def reset(
         str,
         typer.Argument(
             metavar="STREAM",
-            help="The NATS stream, or the Kafka topic and partition: orders/3.",
+            help="The stream of NATS or RabbitMQ, or the Kafka topic and partition: orders/3.",
             show_default=False,
         ),
     ],
@@ -87,7 +87,7 @@ def reset(
 
     source = given.settings.inbound.messages.get(name)
     broker = None if source is None else given.settings.brokers.get(source.broker)
-    if broker is not None and broker.kind == "rabbitmq":
+    if source is not None and source.rabbitmq_queue and broker and broker.kind == "rabbitmq":
         raise UsageError(f"{name} is a RabbitMQ queue, which has no positions: it has what waits.")
     given.do(operations.reset_stream, name, stream, to)
     where = f"behind {to}" if to.isdecimal() else f"with the {to}"

@@ -16,8 +16,12 @@ from inboxd.settings.brokers import BUILT_IN, Broker, MessageSource, Relay
 from inboxd.settings.inbound_contradictions import points_into_text
 from inboxd.settings.sections import Settings
 
-# What a source consumes from, by the kind of its broker.
-_CONSUMED = {"kafka": "kafka_topics", "nats": "nats_stream", "rabbitmq": "rabbitmq_queue"}
+# What a source consumes from, by the kind of its broker: one of these.
+_CONSUMED = {
+    "kafka": ("kafka_topics",),
+    "nats": ("nats_stream",),
+    "rabbitmq": ("rabbitmq_queue", "rabbitmq_stream"),
+}
 _KINDS = ", ".join(BUILT_IN)
 # NATS takes a password alone for a token.
 _NEED_A_USER = ("kafka", "rabbitmq")
@@ -165,13 +169,17 @@ def _consumes(settings: Settings, source: MessageSource) -> Iterator[str]:
             f"consumed from {_KINDS}"
         )
         return
-    if not getattr(source, _CONSUMED[kind]):
-        yield f"{_CONSUMED[kind]} is missing: broker {source.broker!r} is {kind}, so set it"
+    named = [each for each in _CONSUMED[kind] if getattr(source, each)]
+    if not named:
+        wanted = " or ".join(_CONSUMED[kind])
+        yield f"{wanted} is missing: broker {source.broker!r} is {kind}, so set it"
+    elif len(named) > 1:
+        yield f"{' and '.join(named)} are both set; leave one out"
     for setting in sorted(source.model_fields_set):
         other = setting.partition("_")[0]
         if other in BUILT_IN and other != kind and _is_set(source, setting):
             yield f"{setting} is for {other}, and broker {source.broker!r} is {kind}; leave it out"
-    if kind == "rabbitmq" and _is_set(source, "begin"):
+    if source.rabbitmq_queue and kind == "rabbitmq" and _is_set(source, "begin"):
         yield "begin is for streams, and a RabbitMQ queue has what is in it; leave it out"
 
 

@@ -204,10 +204,17 @@ class MessageSource(Section):
     rabbitmq_queue: str | None = Field(
         None, min_length=1, max_length=255, description="The RabbitMQ queue that is consumed."
     )
+    rabbitmq_stream: str | None = Field(
+        None,
+        min_length=1,
+        max_length=255,
+        description="The RabbitMQ queue of the type `stream` that is consumed, from a stored "
+        "position on. Set it in place of `rabbitmq_queue`.",
+    )
     begin: Literal["oldest", "newest"] = Field(
         "oldest",
-        description="Where Kafka and NATS streams are begun of which nothing was stored: with the "
-        "oldest message that the broker has, or with what comes from then on. Choose newest where "
+        description="Where streams are begun of which nothing was stored: with the oldest message "
+        "that the broker has, or with what comes from then on. Choose newest where "
         "old messages would do harm.",
     )
     prefetch: int = Field(

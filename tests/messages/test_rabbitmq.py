@@ -1,4 +1,4 @@
-"""Sources of whole workers from RabbitMQ: no positions, so message ids tell what came before."""
+"""Sources of whole workers from RabbitMQ: of queues message ids tell what came before."""
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -10,18 +10,25 @@ import anyio
 import pytest
 from aio_pika.abc import AbstractChannel
 
+from inboxd import operations
+from inboxd.brokers.rabbitmq.stream import FollowedRabbitMQStream
+from inboxd.settings import Broker, MessageSource
+from inboxd.store.session import Session
 from tests.messages.consuming import (
     being_stored,
     body,
     consuming,
+    forget,
     is_told,
     mortal,
+    numbers,
     settled,
     slow_commit,
     stored,
 )
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel, rabbitmq_server
+from tests.support.rows import SQL, daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -178,3 +185,84 @@ async def test_another_worker_goes_on_when_one_stops(
         assert await first.stop() == 0
     with safety():
         assert await stored(database, 500) == [*range(1, 501)]
+
+
+@pytest.fixture
+async def stream(rabbitmq: RabbitMQServer) -> AsyncIterator[Queue]:
+    """A stream that is empty."""
+    async with plain_channel(rabbitmq) as channel:
+        name = uuid.uuid4().hex
+        await channel.declare_queue(name, durable=True, arguments={"x-queue-type": "stream"})
+        yield Queue(channel, name)
+        await channel.queue_delete(name)
+
+
+def _following(rabbitmq: RabbitMQServer, stream: Queue) -> Config:
+    broker = {"kind": "rabbitmq", "servers": [rabbitmq.address], "connect_timeout": "2s"}
+    login = {"user": USER, "password": PASSWORD}
+    return consuming({**broker, **login}, {"rabbitmq_stream": stream.name, "page_rows": 50})
+
+
+async def test_a_stream_is_stored_once_though_its_database_is_set_back(
+    database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, stream: Queue
+) -> None:
+    """Its position is stored with the events: nobody asks RabbitMQ what was acknowledged."""
+    config = _following(rabbitmq, stream)
+    worker = await start_worker(config)
+    await stream.publish(0, 0)
+    await stored(database, 1)
+    async with slow_commit(database):
+        await stream.publish(1, 20)
+        await being_stored(database)
+        worker.kill()
+    await stored(database, 2)
+    worker = await start_worker(config)
+    await stream.publish(21, 30)
+    with safety():
+        assert await stored(database, 31) == [*range(31)]
+    assert await database.fetchval("select position from inboxd.stream_positions") == 30
+    await settled(database)
+    await worker.stop()
+    fingerprint = await _identity_at(rabbitmq, stream, 5)
+    await forget(database, above=5)
+    await database.execute(
+        "update inboxd.stream_positions set position = 5, identity = $1", fingerprint
+    )
+    await start_worker(config)
+    await stream.publish(31, 32)
+    with safety():
+        assert await stored(database, 33) == [*range(33)]
+
+
+async def _identity_at(rabbitmq: RabbitMQServer, stream: Queue, position: int) -> str:
+    """What is stored beside a position: of the message that stands there."""
+    given = _following(rabbitmq, stream)
+    settings = MessageSource.model_validate(given["inbound"]["messages"]["results"])
+    broker = Broker.model_validate(given["brokers"]["main"])
+    followed = FollowedRabbitMQStream("main", broker, "results", settings)
+    (message,) = await followed.between(position, position)
+    return message.identity
+
+
+async def test_a_stream_that_was_made_anew_stops_its_source_until_it_is_reset(
+    database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, stream: Queue
+) -> None:
+    config = _following(rabbitmq, stream)
+    worker = await start_worker(config)
+    await stream.publish(0, 4)
+    await stored(database, 5)
+    await worker.stop()
+    await stream.channel.queue_delete(stream.name)
+    await stream.channel.declare_queue(
+        stream.name, durable=True, arguments={"x-queue-type": "stream"}
+    )
+    await stream.publish(5, 12)
+    await start_worker(config)
+    await is_told(database, "lost")
+    with safety():
+        assert await numbers(database) == [0, 1, 2, 3, 4]
+    async with daemon_session(database) as session:
+        given = ("results", stream.name, "oldest")
+        await operations.reset_stream(Session(session, SQL), *given, actor="me")
+    with safety():
+        assert await stored(database, 13) == [*range(13)]

@@ -55,7 +55,8 @@ NAMED: dict[str, tuple[str, type[BaseModel]]] = {
 ALTERNATIVES = {
     "inbound.webhooks": {"type_from", "type_prefix", "certificate", "options"},
     "inbound.messages": {
-        *("nats_stream", "nats_subjects", "rabbitmq_queue", "type_from", "type_prefix"),
+        *("nats_stream", "nats_subjects", "rabbitmq_queue", "rabbitmq_stream"),
+        *("type_from", "type_prefix"),
     },
     "targets": {"hmac"},
     "brokers": {"password", "virtual_host", "options"},

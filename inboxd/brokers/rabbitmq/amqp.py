@@ -28,6 +28,7 @@ _CONTENT_SIZE = 12
 _LONG = struct.Struct(">I")
 _STAMP = struct.Struct(">Q")
 _TAG = struct.Struct(">Q")
+_SIGNED = struct.Struct(">q")
 _END = bytes([END])
 _BASIC = 60
 # content_type, headers, delivery_mode, message_id, timestamp; and the same with type
@@ -90,16 +91,31 @@ def declared_passively(queue: str) -> bytes:
     return method(50, 10, b"\0\0" + _text(queue) + b"\x01" + _LONG.pack(0))
 
 
-def consumed(queue: str, tag: str, *, exclusive: bool) -> bytes:
-    """basic.consume, with acknowledgements; exclusive: nobody else may consume then."""
+def consumed(
+    queue: str, tag: str, *, exclusive: bool = False, offset: int | str | None = None
+) -> bytes:
+    """basic.consume, with acknowledgements; exclusive: nobody else may consume then.
+
+    offset: where a stream is begun: with that message, with the "first", with the "last" few.
+    """
     bits = bytes([0b100 if exclusive else 0])
-    return method(_BASIC, 20, b"\0\0" + _text(queue) + _text(tag) + bits + _LONG.pack(0))
+    table = b"" if offset is None else _text("x-stream-offset") + _value(offset)
+    arguments = _LONG.pack(len(table)) + table
+    return method(_BASIC, 20, b"\0\0" + _text(queue) + _text(tag) + bits + arguments)
 
 
 def method(of: int, number: int, arguments: bytes) -> bytes:
     """A method of a class, both by their numbers."""
     head = FRAME.pack(METHOD, CHANNEL, 4 + len(arguments))
     return head + struct.pack(">HH", of, number) + arguments + _END
+
+
+def _value(value: int | str) -> bytes:
+    """In a table, with its kind."""
+    if isinstance(value, int):
+        return b"l" + _SIGNED.pack(value)
+    text = value.encode()
+    return b"S" + _LONG.pack(len(text)) + text
 
 
 @lru_cache(1024)

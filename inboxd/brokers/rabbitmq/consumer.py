@@ -6,7 +6,7 @@ classic queue (`exclusive`), and for one with `x-single-active-consumer`; for a 
 that RabbitMQ does not, so whoever finds another consumer there gives way. Known limits: a message
 that is not acknowledged when the connection ends comes again, behind others perhaps; RabbitMQ
 counts no bytes (a `prefetch_size` is not implemented); queues of the type `stream` are refused,
-since an acknowledgement stores nothing there.
+since an acknowledgement stores nothing there: `stream` reads these.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ async def open_consumer(
 class RabbitMQConsumer:
     """See `Consumer`."""
 
+    setting = "rabbitmq_queue"
+    """By which the source names it."""
+
     def __init__(self, connection: AmqpConnection, queue: str, source: str, max_body: int) -> None:
         self._connection, self._queue, self._source = connection, queue, source
         self._max_body = max_body
@@ -87,7 +90,7 @@ class RabbitMQConsumer:
         if not consumers:
             raise self._connection.unavailable(
                 f"does not count us as a consumer of queue {self._queue!r}: if that is a stream, "
-                f"bind a queue beside it and name that one in {self._where}"
+                f"name it by rabbitmq_stream in {self._where}, not by rabbitmq_queue"
             )
 
     async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:
@@ -159,7 +162,7 @@ class RabbitMQConsumer:
                 raise
             raise StreamLost(
                 f"queue {self._queue!r} was deleted, and with it what was not acknowledged: "
-                f"declare it again, or correct rabbitmq_queue of {self._where}."
+                f"declare it again, or correct {self.setting} of {self._where}."
             ) from closed
         raise self._connection.unavailable(
             f"has ended our consumption of queue {self._queue!r}: its node stops, or it moves"
@@ -238,7 +241,7 @@ class RabbitMQConsumer:
             return self._in_use()
         if closed.code == _NOT_THERE:
             return self._connection.unavailable(
-                f"has no queue {self._queue!r}: declare it, or correct rabbitmq_queue of "
+                f"has no queue {self._queue!r}: declare it, or correct {self.setting} of "
                 f"{self._where}"
             )
         remedy = ""

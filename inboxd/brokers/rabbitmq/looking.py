@@ -1,14 +1,19 @@
-"""Looks at a queue beside whoever consumes it: it has no positions, so only what waits is told."""
+"""Looks at a queue or a stream beside whoever consumes it: nothing is taken, or stored.
+
+A queue has no positions, so only what waits there is told.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 from pamqp import commands
 
-from inboxd.brokers.contract import SeenStream, StreamPosition
+from inboxd.brokers.contract import IncomingMessage, SeenStream, StreamPosition
 from inboxd.brokers.rabbitmq import amqp
 from inboxd.brokers.rabbitmq.connection import AmqpClosed
 from inboxd.brokers.rabbitmq.servers import connect
+from inboxd.brokers.rabbitmq.stream import FollowedRabbitMQStream
+from inboxd.errors import BrokerUnavailable, StreamLost
 from inboxd.settings import Broker, MessageSource
 
 
@@ -20,8 +25,14 @@ async def look_at_streams(
     stored: Mapping[str, StreamPosition],
     most: int,
 ) -> Sequence[SeenStream]:
-    """The queue of a source (`kinds.look_of`). Raises BrokerUnavailable."""
-    del stored, most  # it has no positions
+    """The queue or stream of a source (`kinds.look_of`). Raises BrokerUnavailable."""
+    if settings.rabbitmq_stream is not None:
+        followed = FollowedRabbitMQStream(name, broker, source, settings)
+        return [await _stream(followed, stored.get(followed.name), most)]
+    return [await _queue(name, broker, source, settings)]
+
+
+async def _queue(name: str, broker: Broker, source: str, settings: MessageSource) -> SeenStream:
     queue = settings.rabbitmq_queue or ""
     connection = await connect(name, broker, f"inboxd, look at source {source}")
     try:
@@ -34,4 +45,35 @@ async def look_at_streams(
     finally:
         await connection.close()
     waiting = cast(commands.Queue.DeclareOk, answer).message_count
-    return [SeenStream(stream=queue, oldest=None, end=None, waiting=waiting)]
+    return SeenStream(stream=queue, oldest=None, end=None, waiting=waiting)
+
+
+async def _stream(
+    followed: FollowedRabbitMQStream, at: StreamPosition | None, most: int
+) -> SeenStream:
+    lost = ""
+    if at is not None:
+        try:
+            (await followed.resumed(at)).abort()
+        except StreamLost as error:
+            lost = str(error)
+    try:
+        oldest, newest = await followed.oldest(), await followed.newest()
+    except BrokerUnavailable:
+        if not lost:
+            raise
+        return SeenStream(stream=followed.name, oldest=None, end=None, waiting=None, lost=lost)
+    begin = 0 if oldest is None else oldest
+    end = begin - 1 if newest is None or newest.position is None else newest.position
+    latest: Sequence[IncomingMessage] = ()
+    if at is not None and at.identity and not lost:  # an operator's word is no stored message
+        first = max(begin, at.position - most + 1)
+        latest = await followed.between(first, at.position) if first <= at.position else ()
+    return SeenStream(
+        stream=followed.name,
+        oldest=begin,
+        end=end,
+        waiting=max(0, end - max(begin - 1, -1 if at is None else at.position)),
+        lost=lost,
+        latest=latest,
+    )

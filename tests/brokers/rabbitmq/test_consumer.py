@@ -224,7 +224,7 @@ async def test_queues_of_other_kinds_have_one_consumer_too(
 async def test_a_stream_is_refused(broker: Broker, channel: AbstractChannel) -> None:
     arguments: FieldTable = {"x-queue-type": "stream"}
     queue = await channel.declare_queue(uuid.uuid4().hex, durable=True, arguments=arguments)
-    with pytest.raises(BrokerUnavailable, match="if that is a stream, bind a queue beside it"):
+    with pytest.raises(BrokerUnavailable, match="if that is a stream, name it by rabbitmq_stream"):
         async with consumer_at(broker, queue.name):
             pass
     await queue.delete(if_unused=False, if_empty=False)

@@ -201,6 +201,14 @@ def test_what_contradicts_in_a_relay_is_refused(written: Any, lines: str, told: 
         (f'{SHOP}kafka_group = "a"\n', "kafka_group is for kafka, and broker 'mq' is rabbitmq"),
         (f'{SHOP}nats_durable = "a"\n', "nats_durable is for nats, and broker 'mq' is rabbitmq"),
         (f'{SHOP}begin = "newest"\n', "begin is for streams, and a RabbitMQ queue has what is"),
+        (
+            SHOP.replace('rabbitmq_queue = "shop"', ""),
+            "rabbitmq_queue or rabbitmq_stream is missing: broker 'mq' is rabbitmq, so set it",
+        ),
+        (
+            f'{SHOP}rabbitmq_stream = "a"\n',
+            "rabbitmq_queue and rabbitmq_stream are both set; leave one out",
+        ),
         (f"{SHOP}prefetch = 999\n", "page_rows (1000) is more than prefetch (999)"),
         (f'{SHOP}type = "a"\ntype_from = "pointer:/t"\n', "type and type_from are both set"),
         (f'{SHOP}type = "a"\ntype_prefix = "b."\n', "type_prefix is not for type: write it into"),

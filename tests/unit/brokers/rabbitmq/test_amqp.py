@@ -82,3 +82,11 @@ def test_methods(exclusive: bool) -> None:
     (ack,) = _read(amqp.acknowledged(5, multiple=exclusive))
     assert isinstance(ack, commands.Basic.Ack)
     assert (ack.delivery_tag, ack.multiple) == (5, exclusive)
+
+
+@pytest.mark.parametrize("offset", [0, 2**40, "first", "last"])
+def test_a_stream_is_consumed_from_an_offset_on(offset: int | str) -> None:
+    (consume,) = _read(amqp.consumed("s", "tag", offset=offset))
+    assert isinstance(consume, commands.Basic.Consume)
+    assert (consume.queue, consume.exclusive) == ("s", False)
+    assert consume.arguments == {"x-stream-offset": offset}
