@@ -58,11 +58,11 @@ class IncomingMessage:
     stream: where its position counts: "TOPIC/PARTITION" of Kafka, the name of a NATS stream, of a
     RabbitMQ queue. position: its Kafka offset, or its sequence in the NATS stream; None: its broker
     has none. identity: of the stream, for as long as it is the same one; "": not known; what a
-    consumer puts behind a space is of the message; of a RabbitMQ stream all is. sent_to: Kafka topic, NATS subject, RabbitMQ
-    routing key. headers: names in lower case; values that are no UTF-8 are decoded as Latin-1. id:
-    that its sender gave it in the broker's own field. sent_at: seconds since the epoch. token: the
-    consumer's own, by which it acknowledges. left_out: what its body was, if that is not kept; then
-    `body` is empty.
+    consumer puts behind a space is of the message; of a RabbitMQ stream all is. sent_to: Kafka
+    topic, NATS subject, RabbitMQ routing key. headers: names in lower case; values that are no
+    UTF-8 are decoded as Latin-1. id: that its sender gave it in the broker's own field. sent_at:
+    seconds since the epoch. token: the consumer's own, by which it acknowledges. left_out: what its
+    body was, if that is not kept; then `body` is empty.
     """
 
     stream: str
