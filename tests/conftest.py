@@ -18,6 +18,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import psycopg
@@ -44,6 +45,9 @@ from tests.support.waiting import PATIENCE, far_from_the_hour, patient
 # pytest finds a hook by its name in this file.
 __all__ = ["pytest_runtest_makereport"]
 
+if TYPE_CHECKING:
+    from tests.support.rabbitmq import RabbitMQServer
+
 # Folders whose tests wait for leases and faults.
 _WAITING = ("chaos", "faults", "machine")
 # How long an example takes says more of the machine than of the code.
@@ -51,6 +55,9 @@ hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 # The seed of tests that look for what nobody knows yet: another one each time, unless it is given.
 _FRESH = "INBOXD_TEST_SEED"
+# Heavy servers: who asks for one of a kind is in one process with all others who do, so that a run
+# has one of each at a time, however many processes it has. The session's fixture, and the kind.
+_ONE_OF_EACH = {"rabbitmq_of_all": "rabbitmq", "one_nats": "nats", "one_kafka": "kafka"}
 
 
 def pytest_configure() -> None:
@@ -101,6 +108,9 @@ def _shared(item: pytest.Item) -> str | None:
     fixtures = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009 - pytest has no other way
     if "strict" in fixtures:
         return "strict"
+    for fixture, kind in _ONE_OF_EACH.items():
+        if fixture in fixtures:
+            return kind
     shared = {name for name, found in fixtures.items() if found[-1].scope == "module"}
     if not shared:
         return None
@@ -144,6 +154,32 @@ def server() -> Iterator[Server | ExternalServer]:
         return
     with temporary_server() as embedded:
         yield embedded
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_of_all() -> "Iterator[RabbitMQServer]":
+    """The RabbitMQ of all tests: it takes seconds to start, and much memory."""
+    from tests.support.rabbitmq import rabbitmq_server  # noqa: PLC0415 - few need its client
+
+    with rabbitmq_server() as running:
+        yield running
+
+
+@pytest.fixture
+def rabbitmq(rabbitmq_of_all: "RabbitMQServer") -> "RabbitMQServer":
+    """RabbitMQ as a test begins with it: it runs; names of queues are the test's own."""
+    rabbitmq_of_all.revive()
+    return rabbitmq_of_all
+
+
+@pytest.fixture(scope="session")
+def one_nats() -> None:
+    """Of servers of NATS, which modules start, one at a time."""
+
+
+@pytest.fixture(scope="session")
+def one_kafka() -> None:
+    """Of mocks of Kafka, which modules start, one at a time."""
 
 
 @pytest.fixture(scope="session")

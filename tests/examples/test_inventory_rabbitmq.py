@@ -4,7 +4,7 @@ R1.12, R1.13.
 """
 
 import tomllib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import orjson
@@ -17,7 +17,7 @@ from inventory.stage import bus
 from tests.messages.consuming import being_stored, slow_commit
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.counted import counted
-from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel, rabbitmq_server
+from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel
 from tests.support.rows import settings_of
 from tests.support.verdicts import safety
 
@@ -26,13 +26,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.long]  # RabbitMQ takes its time to
 EXAMPLE = Path(__file__).parents[2] / "examples/inventory"
 ORDERS = [{"order_id": f"order-{n}", "article": "lamp", "pieces": n % 3 + 1} for n in range(60)]
 PIECES = sum(int(str(order["pieces"])) for order in ORDERS)
-
-
-@pytest.fixture(scope="module")
-def rabbitmq() -> Iterator[RabbitMQServer]:
-    """A server that the tests of this module share."""
-    with rabbitmq_server() as running:
-        yield running
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from inboxd.store.plugin_migrations import migrate
 from orders.stage.services import make_places, publish_product, publish_user
 from tests.support import Database, StartWorker, eventually
 from tests.support.nats import jetstream, nats_server
-from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel, rabbitmq_server
+from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel
 from tests.support.rows import settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]  # RabbitMQ takes its time to start
@@ -43,20 +43,20 @@ async def shop(database: Database) -> AsyncIterator[Connection]:
 
 
 async def test_one_topic_takes_users_and_products_and_one_broker_waits_for_no_other(
-    shop: Connection, start_worker: StartWorker
+    shop: Connection, start_worker: StartWorker, rabbitmq: RabbitMQServer
 ) -> None:
-    with nats_server() as users, rabbitmq_server() as products:
-        async with jetstream(users) as stream, plain_channel(products) as channel:
+    with nats_server() as users:
+        async with jetstream(users) as stream, plain_channel(rabbitmq) as channel:
             config = tomllib.loads((EXAMPLE / "sources.toml").read_text())
             config["brokers"]["nats"]["servers"] = [users.address]
-            config["brokers"]["rabbitmq"] |= _login(products)
+            config["brokers"]["rabbitmq"] |= _login(rabbitmq)
             await make_places(stream, channel)
             worker = await start_worker(config)
             await publish_user(stream, SUSPECT_USER, version=1)
             await publish_product(channel, SUSPECT_PRODUCT)
             await _held(shop, [2, 3])
 
-            products.stop()
+            rabbitmq.stop()
             await worker.logged("a source of messages is not read")
             await publish_user(stream, CLEARED_USER)
             await _held(shop, [3])

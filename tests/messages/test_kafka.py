@@ -24,7 +24,7 @@ __all__ = ["quick_groups"]  # a fixture
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[MockKafka]:
+def kafka(one_kafka: None) -> Iterator[MockKafka]:
     """A cluster that the tests of this module share."""
     with mock_kafka() as running:
         yield running

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-def nats() -> Iterator[NatsServer]:
+def nats(one_nats: None) -> Iterator[NatsServer]:
     """A server that the tests of this module share."""
     with nats_server() as running:
         yield running

@@ -1,7 +1,7 @@
 """Sources of whole workers from RabbitMQ: of queues message ids tell what came before."""
 
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,18 +27,11 @@ from tests.messages.consuming import (
     stored,
 )
 from tests.support import Config, Database, StartWorker, eventually
-from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel, rabbitmq_server
+from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel
 from tests.support.rows import SQL, daemon_session
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def rabbitmq() -> Iterator[RabbitMQServer]:
-    """A server that the tests of this module share."""
-    with rabbitmq_server() as running:
-        yield running
 
 
 @dataclass(frozen=True)

@@ -35,14 +35,14 @@ BEFORE, LOST, ALL = 20, 40, 42
 
 
 @pytest.fixture(scope="module")
-def nats() -> Iterator[NatsServer]:
+def nats(one_nats: None) -> Iterator[NatsServer]:
     """A server that the tests of this module share."""
     with nats_server() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[MockKafka]:
+def kafka(one_kafka: None) -> Iterator[MockKafka]:
     """A cluster that the tests of this module share."""
     with mock_kafka() as running:
         yield running

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import aio_pika
 import pytest
 from nats.js import JetStreamContext
 
@@ -16,21 +17,21 @@ from tests.support import Config, Database, StartWorker
 from tests.support.kafka import MockKafka, mock_kafka
 from tests.support.kafka_published import outgoing, published, publisher_to
 from tests.support.nats import NatsServer, jetstream, nats_server
-from tests.support.rabbitmq import PASSWORD, USER, plain_channel, rabbitmq_server
+from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel
 from tests.support.rows import SQL, daemon_session
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-def nats() -> Iterator[NatsServer]:
+def nats(one_nats: None) -> Iterator[NatsServer]:
     """A server that the tests of this module share."""
     with nats_server() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[MockKafka]:
+def kafka(one_kafka: None) -> Iterator[MockKafka]:
     """A cluster that the tests of this module share."""
     with mock_kafka() as running:
         yield running
@@ -177,13 +178,39 @@ async def test_partitions_of_kafka_are_compared(database: Database, kafka: MockK
     assert "what followed was deleted (retention)" in first.found
 
 
-async def test_a_queue_has_no_position(database: Database) -> None:
-    with rabbitmq_server() as server:
-        async with plain_channel(server) as channel:
-            queue = await channel.declare_queue(uuid.uuid4().hex, durable=True)
-            broker: dict[str, Any] = {"kind": "rabbitmq", "servers": [server.address]}
-            login = {"user": USER, "password": PASSWORD}
-            config = consuming({**broker, **login}, {"rabbitmq_queue": queue.name})
-            (found,) = await _verified(database, config)
+def _rabbitmq(server: RabbitMQServer, **source: str) -> Config:
+    broker: dict[str, Any] = {"kind": "rabbitmq", "servers": [server.address]}
+    login = {"user": USER, "password": PASSWORD}
+    return consuming({**broker, **login}, source)
+
+
+async def test_a_queue_has_no_position(database: Database, rabbitmq: RabbitMQServer) -> None:
+    async with plain_channel(rabbitmq) as channel:
+        queue = await channel.declare_queue(uuid.uuid4().hex, durable=True)
+        (found,) = await _verified(database, _rabbitmq(rabbitmq, rabbitmq_queue=queue.name))
     assert (found.verdict, found.waiting, found.end) == (Verdict.OK, 0, None)
     assert "no positions" in found.found
+
+
+async def test_a_stream_of_rabbitmq_is_compared(
+    database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer
+) -> None:
+    name = uuid.uuid4().hex
+    config = _rabbitmq(rabbitmq, rabbitmq_stream=name)
+    async with plain_channel(rabbitmq) as channel:
+        await channel.declare_queue(name, durable=True, arguments={"x-queue-type": "stream"})
+
+        async def publish(start: int, end: int) -> None:
+            for number in range(start, end + 1):
+                message = aio_pika.Message(body(number))
+                await channel.default_exchange.publish(message, name)
+
+        await publish(0, 9)
+        await _read_and_stopped(database, start_worker, config, 10)
+        await publish(10, 13)
+        (found,) = await _verified(database, config)
+        assert (found.oldest, found.end, found.position, found.waiting) == (0, 13, 9, 4)
+        assert (found.verdict, found.looked, found.missing) == (Verdict.OK, 10, [])
+        await channel.queue_delete(name)
+        (found,) = await _verified(database, config)
+        assert (found.verdict, "there is none" in found.found) == (Verdict.CRITICAL, True)

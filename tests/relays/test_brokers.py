@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from uuid import uuid4
 
 import anyio
 import pytest
@@ -10,7 +11,7 @@ from tests.relays.relaying import attempts, emit, settled
 from tests.support import Config, Database, StartWorker
 from tests.support.kafka import mock_kafka
 from tests.support.nats import NatsServer, jetstream, nats_server
-from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel, rabbitmq_server
+from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -42,6 +43,7 @@ def in_order(found: Sequence[tuple[str | None, int]]) -> None:
             assert numbers == sorted(numbers)
 
 
+@pytest.mark.usefixtures("one_nats")
 async def test_nats_is_stopped_and_started_under_load(
     database: Database, start_worker: StartWorker
 ) -> None:
@@ -71,26 +73,26 @@ async def test_nats_is_stopped_and_started_under_load(
 
 @pytest.mark.long
 async def test_rabbitmq_is_stopped_and_started_under_load(
-    database: Database, start_worker: StartWorker
+    database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer
 ) -> None:
-    with rabbitmq_server() as server:
-        async with plain_channel(server) as channel:
-            await channel.declare_queue("results", durable=True)
-        broker: dict[str, object] = {
-            "kind": "rabbitmq",
-            "servers": [server.address],
-            "user": USER,
-            "password": PASSWORD,
-        }
-        config = relaying(broker, "results")
-        await _publish_over_an_outage(database, start_worker, config, server)
-        found = []
-        async with plain_channel(server) as channel:
-            queue = await channel.get_queue("results")
-            while (message := await queue.get(no_ack=True, fail=False)) is not None:
-                assert message.headers["cloudEvents:type"] == "match.result"
-                key = str(message.headers["cloudEvents:partitionkey"])
-                found.append((key, int(message.body)))
+    name = uuid4().hex
+    async with plain_channel(rabbitmq) as channel:
+        await channel.declare_queue(name, durable=True)
+    rabbitmq.keep_declared()
+    broker: dict[str, object] = {
+        "kind": "rabbitmq",
+        "servers": [rabbitmq.address],
+        "user": USER,
+        "password": PASSWORD,
+    }
+    await _publish_over_an_outage(database, start_worker, relaying(broker, name), rabbitmq)
+    found = []
+    async with plain_channel(rabbitmq) as channel:
+        queue = await channel.get_queue(name)
+        while (message := await queue.get(no_ack=True, fail=False)) is not None:
+            assert message.headers["cloudEvents:type"] == "match.result"
+            key = str(message.headers["cloudEvents:partitionkey"])
+            found.append((key, int(message.body)))
     with safety():
         in_order(found)
 
@@ -113,6 +115,7 @@ async def _publish_over_an_outage(
         assert await attempts(database) == {1}
 
 
+@pytest.mark.usefixtures("one_kafka")
 async def test_kafka_brokers_go_and_come_under_load(
     database: Database, start_worker: StartWorker
 ) -> None:

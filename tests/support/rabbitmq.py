@@ -2,8 +2,8 @@
 
 Promises: each has ports, a folder and an `epmd` of its own, and ends with its owner, SIGKILL
 included; what it stores durably is there again when it is started again. Known limit: a start takes
-some four seconds, so tests share a server. Debian: `apt install rabbitmq-server`; the server that
-this starts by itself is never used.
+some four seconds, so all tests of a run share a server (the fixture `rabbitmq`). Debian: `apt
+install rabbitmq-server`; the server that this starts by itself is never used.
 """
 
 import os
@@ -45,6 +45,8 @@ max_message_size = 2097152
 disk_free_limit.absolute = 1MB
 log.console = false
 """
+# One scheduler, which does not spin while it waits: other tests need the processors.
+_SMALL = "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
 # How often acknowledgements that are late are looked for: a minute in operation.
 _ADVANCED = "[{rabbit, [{channel_tick_interval, 200}]}]."
 
@@ -93,6 +95,11 @@ class RabbitMQServer:
         assert self._process is not None
         self._process.communicate(f"{how}\n".encode(), timeout=patient(60))
         self._process = None
+
+    def revive(self) -> None:
+        """Start it, if a test that failed has left it stopped."""
+        if self._process is None or self._process.poll() is not None:
+            self.start()
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -164,6 +171,7 @@ class RabbitMQServer:
             "ERL_EPMD_PORT": str(self._epmd_port),
             "ERL_EPMD_ADDRESS": self.host,
             "RUNNING_UNDER_SYSTEMD": "true",  # its shell becomes the server
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": _SMALL,
         }
 
 

@@ -11,7 +11,7 @@ from tests.support.kafka import MockKafka, mock_kafka
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[MockKafka]:
+def cluster(one_kafka: None) -> Iterator[MockKafka]:
     with mock_kafka() as running:
         yield running
 

@@ -20,7 +20,7 @@ LOGIN = {"user": "inboxd", "password": "hunter2", "mechanism": "plain"}
 
 
 @pytest.fixture(scope="module")
-def alone() -> Iterator[MockKafka]:
+def alone(one_kafka: None) -> Iterator[MockKafka]:
     """A cluster of one broker: each way leads through its door."""
     with mock_kafka(brokers=1) as running:
         yield running

@@ -14,7 +14,7 @@ from tests.support.nats import NatsServer, jetstream, nats_server
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[NatsServer]:
+def server(one_nats: None) -> Iterator[NatsServer]:
     """A server that the tests of a module share."""
     with nats_server() as running:
         yield running

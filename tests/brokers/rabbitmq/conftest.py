@@ -1,21 +1,20 @@
-"""What tests of RabbitMQ share: a server for the whole session, and a queue for each test."""
+"""What tests of RabbitMQ share: the server of all tests, and a queue for each test."""
 
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from aio_pika.abc import AbstractChannel, AbstractQueue
 
 from inboxd.settings import Broker
 from tests.brokers.rabbitmq.published import broker_at
-from tests.support.rabbitmq import RabbitMQServer, plain_channel, rabbitmq_server
+from tests.support.rabbitmq import RabbitMQServer, plain_channel
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[RabbitMQServer]:
+@pytest.fixture
+def server(rabbitmq: RabbitMQServer) -> RabbitMQServer:
     """The server that all tests share; a test that stops it starts it again."""
-    with rabbitmq_server() as running:
-        yield running
+    return rabbitmq
 
 
 @pytest.fixture
