@@ -1,6 +1,9 @@
 """A publisher to NATS JetStream: what arrives, what is confirmed, and what is refused, and why."""
 
+import functools
+
 import anyio
+import nats.errors
 import pytest
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
@@ -12,7 +15,9 @@ from inboxd.errors import BrokerUnavailable
 from inboxd.settings import Broker
 from tests.brokers.nats.conftest import Stream, broker_at, make_stream
 from tests.brokers.nats.publishing import Told, a_message, publisher_at, some_messages
+from tests.support import eventually
 from tests.support.nats import NatsServer, nats_client, nats_server
+from tests.support.ports import held_port
 from tests.support.verdicts import safety
 from tests.support.waiting import bounded
 
@@ -200,6 +205,48 @@ async def test_an_account_without_jetstream_reaches_the_streams_of_another() -> 
         assert told.confirmed == [0]
         assert info.state.messages == 1
     assert told.refused(1).unroutable
+
+
+async def test_where_leaf_nodes_may_answer_and_nobody_does_the_error_says_what_to_do() -> None:
+    """An account with leaf nodes and without JetStream leaves the answer to them."""
+    with held_port() as held:
+        port = held.getsockname()[1]
+        users = (
+            "{ user: relay, password: pw }, { user: careful, password: pw, permissions: "
+            '{ publish: { deny: ["$JS.API.STREAM.NAMES"] } } }'
+        )
+        hub = (
+            f"leafnodes {{ host: 127.0.0.1, port: {port} }}\n"
+            f"accounts {{ RELAY {{ users: [{users}] }} }}"
+        )
+        leaf = (
+            "accounts { EDGE { users: [{ user: edge, password: pw }] } }\n"
+            "leafnodes { remotes: [{ account: EDGE, "
+            f'url: "nats://relay:pw@127.0.0.1:{port}" }}] }}'
+        )
+        with nats_server(hub) as server, nats_server(leaf):
+            await eventually(functools.partial(_is_silent, server))
+            told = Told()
+            broker = broker_at(server.address, user="relay", password="pw", connect_timeout="1s")
+            with pytest.raises(BrokerUnavailable, match="deny the user"):
+                async with publisher_at(broker) as publisher:
+                    await publisher.publish([a_message("nobody.a")], told)
+            with safety():
+                assert not told.errors, "it might be an outage: no attempt is spent"
+            broker = broker_at(server.address, user="careful", password="pw")
+            async with publisher_at(broker) as publisher:
+                await publisher.publish([a_message("nobody.a")], told)
+    assert told.refused(0).unroutable
+
+
+async def _is_silent(server: NatsServer) -> bool:
+    """Whether the leaf node is there: until then the server says that there is no JetStream."""
+    async with nats_client(server, user="relay", password="pw") as client:
+        try:
+            await client.request("$JS.API.INFO", b"", timeout=0.5)
+        except nats.errors.TimeoutError:
+            return True
+    return False
 
 
 async def test_a_user_who_may_not_ask_for_streams_gets_the_refusal_at_once() -> None:
