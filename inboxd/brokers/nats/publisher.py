@@ -11,9 +11,9 @@ unavailable, which spends no attempt.
 Known limits: a user who may not ask that (`$JS.API.STREAM.NAMES`) gets the refusal in both cases,
 and so does one whose account has no JetStream, or reaches the stream of another account; where a
 service subscribes to a subject that no stream takes, no answer comes at all, and the time limit of
-the relay ends it. In an account that has leaf nodes and no JetStream the server leaves the answer to
-whoever is beyond them, so mostly nobody answers: as long as the user may ask, what no stream takes
-counts as an outage there, since a JetStream that hangs looks the same.
+the relay ends it. In an account that has leaf nodes and no JetStream the server leaves the answer
+to whoever is beyond them, so mostly nobody answers: as long as the user may ask, what no stream
+takes counts as an outage there, since a JetStream that hangs looks the same.
 """
 
 from collections.abc import Iterator, Sequence
