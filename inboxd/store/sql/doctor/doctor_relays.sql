@@ -9,7 +9,7 @@ SELECT t.name, again.retried, again.oldest, again.errors[1] AS error
      SELECT count(*) FILTER (WHERE few.is_again) AS retried,
             extract(epoch FROM clock_timestamp() - min(few.created_at) FILTER (WHERE few.is_again))::double precision AS oldest,
             array_agg(few.error) FILTER (WHERE few.is_again) AS errors
-       FROM (SELECT e.created_at, jsonb_array_length(coalesce(e.errors, '[]')) > 0 AS is_again,
+       FROM (SELECT e.created_at, e.attempts > 0 AS is_again,
                     {content text: left(e.errors -> -1 ->> 'error', 300)} AS error
                FROM {schema}.events e
               WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = t.name
