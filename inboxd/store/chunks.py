@@ -6,7 +6,8 @@ transaction, in which the bucket was taken by an earlier statement (`inboxd.stor
 *See:* `events/chunks/visit.py` and `events/chunks/making.py`, which ask.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -201,14 +202,22 @@ async def common_in(
 
 
 async def settle(
-    connection: Connection, sql: Statements, stretch: PositionRange, seconds: float, worker: UUID
+    connection: Connection,
+    sql: Statements,
+    stretch: PositionRange,
+    seconds: float,
+    worker: UUID,
+    place_of: Callable[[str | None], str | None],
 ) -> list[tuple[str, str | None, int]]:
-    """Move what is left of a stretch into history; how many of which type and tenant."""
-    found: list[tuple[str, str | None, int]] = []
+    """Move what is left of a stretch into history; how many of which type and tenant.
+
+    place_of: as what a tenant is counted, a million tenants of a chunk are no million counts.
+    """
+    found: Counter[tuple[str, str | None]] = Counter()
     for piece in _pieces(stretch):
-        rows = await connection.fetch(sql["settle_chunk"], *piece, seconds, worker)
-        found += [(row["type"], row["tenant"], row["rows"]) for row in rows]
-    return found
+        for row in await connection.fetch(sql["settle_chunk"], *piece, seconds, worker):
+            found[row["type"], place_of(row["tenant"])] += row["rows"]
+    return [(type_, tenant, rows) for (type_, tenant), rows in found.items()]
 
 
 async def fail(

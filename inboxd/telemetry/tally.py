@@ -194,7 +194,7 @@ class Tally(Collector):
         claim. lane: its topic or queue.
         """
         if tenant is not None and tenant not in self._tenants:
-            tenant = self._newcomer(tenant)
+            tenant = self.place_of(tenant)
         key = (kind, lane, type, outcome, after, tenant)
         samples = self._samples.get(key)
         if samples is None:
@@ -206,8 +206,11 @@ class Tally(Collector):
         if self._unfolded >= MAX_UNFOLDED:
             self.fold()
 
-    def _newcomer(self, tenant: str) -> str | None:
-        if len(self._tenants) < self._room:
+    def place_of(self, tenant: str | None) -> str | None:
+        """As what rows of a tenant are counted: it has a place, gets one, or is `(other)`."""
+        if tenant is None or tenant in self._tenants:
+            return tenant
+        if tenant != OTHER and len(self._tenants) < self._room:
             self._tenants.add(tenant)
             return tenant
         return OTHER if self.most_tenants else None

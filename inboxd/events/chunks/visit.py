@@ -270,11 +270,13 @@ class Visit:
         if not self.written:
             return
         written, sql = self.written[-1], self.parts.sql
+        place_of = self.parts.metrics.tally.place_of
         if written.leaving:
             await lines.leave_line(connection, sql, written.leaving)
         await self.settling.write(connection, written.results)
         for stretch, seconds, waited in written.settled:
-            found = await chunks.settle(connection, sql, stretch, seconds, self.parts.me.id)
+            me = self.parts.me.id
+            found = await chunks.settle(connection, sql, stretch, seconds, me, place_of)
             written.types += [
                 (type_, tenant, rows, seconds, waited) for type_, tenant, rows in found
             ]

@@ -129,6 +129,15 @@ def test_tenants_are_told_apart_as_long_as_there_is_room() -> None:
     assert tenants_of(tally, "a", "b", "y") == [("a", 1), (OTHER, 1), ("y", 1)]
 
 
+def test_who_counts_for_many_rows_at_once_keeps_to_the_same_places() -> None:
+    """A chunk counts a stretch of a line by tenant before it counts rows."""
+    tally = Tally(most_tenants=2)
+    named = {tally.place_of(tenant) for tenant in ("a", None, *map(str, range(1_000)))}
+    assert named == {"a", None, "0", OTHER}
+    assert tally.place_of(OTHER) == OTHER, "what is counted with others takes no place"
+    assert tenants_of(tally, "a", OTHER, "1", "0") == [("a", 1), (OTHER, 2), ("0", 1)]
+
+
 def test_without_room_for_any_tenant_none_is_told_apart() -> None:
     assert tenants_of(Tally(most_tenants=0), "a", None, "b") == [(None, 3)]
 
