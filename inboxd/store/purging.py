@@ -32,6 +32,19 @@ async def forget_tenants(connection: Connection, sql: Statements) -> None:
     await connection.execute(sql["forget_tenants"])
 
 
+async def forget_series(
+    connection: Connection, sql: Statements, after: int, rows: int
+) -> tuple[int | None, int]:
+    """Look at `rows` series from a number on; those of which no count is left go.
+
+    Within a transaction. Returns the number to go on from (None: all were looked at), and how many
+    went.
+    """
+    await connection.execute(sql["lock_series"])
+    row = await one_row(connection, sql["forget_series"], after, rows)
+    return row["last"], row["removed"]
+
+
 async def thin_samples(
     connection: Connection, sql: Statements, age: timedelta, after: datetime, rows: int
 ) -> tuple[datetime | None, int]:

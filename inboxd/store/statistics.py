@@ -191,6 +191,7 @@ async def roll_up(
     """
     ids = [row["id"] for row in await connection.fetch(sql["hold_written"], rows, age)]
     if ids:
+        await connection.execute(sql["lock_series"])
         await connection.execute(sql["name_series"], ids)
         for resolution in RESOLUTIONS:
             await connection.execute(sql[f"roll_up_{resolution}"], ids)

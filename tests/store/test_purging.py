@@ -41,6 +41,28 @@ _STATS = {
 }
 
 
+async def test_names_of_what_is_counted_no_more_go_with_their_last_count(
+    database: Database,
+) -> None:
+    await database.execute(
+        "insert into inboxd.stats_series (kind, lane, type, outcome, after)"
+        " select 'event', 'l', n::text, 'succeeded', '' from generate_series(1, 3) n"
+    )
+    await database.execute(
+        "insert into inboxd.stats_days (at, series, count) select now() - case type when '1' then"
+        " interval '100 days' else interval '1 day' end, id, 1 from inboxd.stats_series"
+        " where type <> '2'"
+    )
+
+    async def names() -> list[str]:
+        return [row[0] for row in await database.fetch("select type from inboxd.stats_series")]
+
+    await clear(database)
+    assert len(await names()) == 3, "days are kept for ever, and all names with them"
+    await clear(database, stats_days="60d")
+    assert await names() == ["3"]
+
+
 async def test_statistics_go_after_their_time_by_pages(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,10 @@ OF_WORKERS |= {
         lambda c, k: statistics.admit_tenants(c, SQL, ["1", "new"], 200),
         (),
     ),
+    "lock_series, forget_series": (
+        lambda c, k: purging.forget_series(c, SQL, 0, 10),
+        ("stats_series_pkey",),
+    ),
     "forget_tenants": (lambda c, k: purging.forget_tenants(c, SQL), ()),
 }
 
