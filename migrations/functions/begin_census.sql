@@ -2,7 +2,7 @@
 -- Returns the time by which end_census.sql knows whether its count was the last one that began.
 --
 -- The day's row in census stays locked until the transaction ends, so no count begins before what that has changed is seen.
--- called by: return_partition, trim_partition, the daemon
+-- called by: receive, return_partition, trim_partition, the daemon
 -- roles: worker
 -- locks: the day's row in census, and what was counted of it
 CREATE OR REPLACE FUNCTION {schema}.begin_census(wanted text, its_parent text) RETURNS timestamptz
@@ -11,7 +11,7 @@ DECLARE
     began timestamptz;
 BEGIN
     INSERT INTO {schema}.census (part, parent) VALUES (wanted, its_parent)
-        ON CONFLICT (part) DO UPDATE SET begun_at = clock_timestamp(), counted_at = NULL
+        ON CONFLICT (part) DO UPDATE SET begun_at = clock_timestamp(), counted_at = NULL, written = NULL
     RETURNING begun_at INTO began;
     DELETE FROM {schema}.census_types t WHERE t.part = wanted;
     DELETE FROM {schema}.census_tenants t WHERE t.part = wanted;

@@ -8,10 +8,12 @@
 -- the source's lock, shared, and looks again under it: so the release of the last ones, which has it exclusively,
 -- leaves nobody behind.
 --
+-- What comes a day late, as from a spool, is missing from what was counted of that day, which is counted again.
+--
 -- What is answered is durable: synchronous_commit is raised for this transaction where it is weak, and never lowered.
 -- called by: the daemon
 -- roles: receiver, worker
--- locks: as write_events; the new rows; shared, a held source
+-- locks: as write_events; the new rows; shared, a held source; of a day that is over, its row in census
 CREATE OR REPLACE FUNCTION {schema}.receive(
     receipt_ids uuid[], sources text[], bodies bytea[], content_types text[], kept_headers jsonb[], addresses text[],
     key_ids text[], holds boolean[],
@@ -34,6 +36,14 @@ BEGIN
     IF waiting IS NOT NULL THEN
         PERFORM pg_advisory_xact_lock_shared(hashtext('{schema}.held'), hashtext(s)) FROM unnest(waiting) AS s;
         waiting := {schema}.waiting_sources(sources, holds);
+    END IF;
+    IF (SELECT min({schema}.receipt_time(id)) FROM unnest(receipt_ids) AS id) < date_trunc('day', now(), 'UTC') THEN
+        PERFORM {schema}.begin_census(p.part, p.parent)
+           FROM (SELECT e.part, e.parent FROM {schema}.every_partition e
+                  WHERE e.parent = 'receipts' AND e.high <= date_trunc('day', now(), 'UTC')
+                    AND EXISTS (SELECT FROM unnest(receipt_ids) AS id
+                                 WHERE {schema}.receipt_time(id) >= e.low AND {schema}.receipt_time(id) < e.high)
+                  ORDER BY e.part) AS p;
     END IF;
     IF waiting IS NOT NULL THEN
         INSERT INTO {schema}.held_sources (source) SELECT unnest(waiting) ON CONFLICT DO NOTHING;

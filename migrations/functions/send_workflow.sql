@@ -9,7 +9,7 @@
 CREATE OR REPLACE FUNCTION {schema}.send_workflow(
     name text, steps jsonb, then_send jsonb DEFAULT NULL, otherwise_send jsonb DEFAULT NULL,
     finally_send jsonb DEFAULT NULL, tenant text DEFAULT NULL, correlation_id text DEFAULT NULL,
-    causation_id uuid DEFAULT NULL, traceparent text DEFAULT NULL, batch_id uuid DEFAULT NULL,
+    causation_id uuid DEFAULT NULL, traceparent text DEFAULT NULL, batch_id uuid DEFAULT NULL, type text DEFAULT '',
     OUT id bigint, OUT new_batch_id uuid
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_nestloop = off SET enable_hashjoin = on SET jit = off AS $$
@@ -49,7 +49,7 @@ BEGIN
     SELECT o.id, o.new_batch_id INTO send_workflow.id, send_workflow.new_batch_id
       FROM {schema}.open_batch(send_workflow.name, then_send, otherwise_send, finally_send, '1 day',
                send_workflow.tenant, send_workflow.correlation_id, send_workflow.causation_id,
-               send_workflow.traceparent, send_workflow.batch_id) AS o;
+               send_workflow.traceparent, send_workflow.batch_id, send_workflow.type) AS o;
     UPDATE {schema}.batches AS w SET kind = 'workflow', size = jsonb_array_length(steps)
      WHERE w.id = send_workflow.id RETURNING * INTO b;
     ids := {schema}.insert_members(

@@ -4,7 +4,8 @@
 -- As accept_event would have it, had the declaration been there: mode, ordering key, dedup key, judgement of
 -- duplicates; and a topic that has an event already does not get it twice. A key moves along, with the time at which it
 -- was seen; an event whose key is recorded for another one, or not any more, was judged before. It gives way to
--- producers with the same keys before the server looks for a deadlock.
+-- producers with the same keys before the server looks for a deadlock. By how many rows events of days that are over become
+-- more, or fewer, is kept for the daily statement.
 -- called by: the daemon
 -- roles: worker
 -- locks: the intake; the rows, SKIP LOCKED; their records in dedup, waited for 200 ms at most
@@ -17,6 +18,7 @@ DECLARE
     rest  record;
     given {schema}.events;
     judge record;
+    there integer[];
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtext('{schema}.intake'), hashtext(of_origin || ' ' || of_type)) THEN
         RETURN NULL;
@@ -36,6 +38,8 @@ BEGIN
         RETURN 0;
     END IF;
     page := ARRAY(SELECT e FROM {schema}.events e WHERE e.id = ANY (ids));
+    there := ARRAY(SELECT (SELECT count(*) FROM {schema}.events e WHERE e.event_id = w.event_id)
+                     FROM unnest(page) WITH ORDINALITY AS w ORDER BY w.ordinality);
     DELETE FROM {schema}.events e WHERE e.id = ANY (ids);
     -- Before anything is written: `is_taking` looks for it, and from here on nobody finishes the intake.
     UPDATE {schema}.intakes i SET taken = i.taken + cardinality(ids)
@@ -128,6 +132,15 @@ BEGIN
         END IF;
         INSERT INTO {schema}.events OVERRIDING SYSTEM VALUE SELECT (given).*;
     END LOOP;
+    INSERT INTO {schema}.statement_moves AS m (day, source, rows)
+    SELECT moved.day, moved.source, sum(moved.rows)
+      FROM (SELECT (w.created_at AT TIME ZONE 'UTC')::date AS day, coalesce(w.source, '') AS source,
+                   (SELECT count(*) FROM {schema}.events e WHERE e.event_id = w.event_id)
+                   - there[w.ordinality::integer] AS rows
+              FROM unnest(page) WITH ORDINALITY AS w
+             WHERE w.created_at < date_trunc('day', now(), 'UTC')) AS moved
+     GROUP BY 1, 2 HAVING sum(moved.rows) <> 0 ORDER BY 1, 2
+        ON CONFLICT (day, source) DO UPDATE SET rows = m.rows + excluded.rows;
     RETURN cardinality(ids);
 END
 $$;

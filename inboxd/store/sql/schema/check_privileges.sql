@@ -35,7 +35,13 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('samples', 'SELECT INSERT UPDATE DELETE'), ('newest_sample', 'SELECT INSERT UPDATE DELETE'),
     ('sampled_lanes', 'SELECT INSERT UPDATE DELETE'), ('actions', 'SELECT INSERT UPDATE DELETE'),
     ('notices', 'SELECT INSERT UPDATE DELETE'), ('breaker_changes', 'SELECT INSERT DELETE'),
-    ('archived_failures', 'SELECT INSERT UPDATE DELETE')
+    ('archived_failures', 'SELECT INSERT UPDATE DELETE'),
+    ('statement_sources', 'SELECT INSERT UPDATE DELETE'), ('statement_checks', 'SELECT INSERT UPDATE DELETE'),
+    ('statement_days', 'SELECT INSERT UPDATE DELETE'), ('statement_lines', 'SELECT INSERT UPDATE DELETE'),
+    ('statement_findings', 'SELECT INSERT UPDATE DELETE'), ('statement_settled', 'SELECT INSERT UPDATE DELETE'),
+    ('statement_strays', 'SELECT INSERT UPDATE DELETE'), ('statement_trimmed', 'SELECT INSERT UPDATE DELETE'),
+    ('statement_moves', 'SELECT INSERT UPDATE DELETE'), ('statement_duplicates', 'SELECT INSERT UPDATE DELETE'),
+    ('statement_receipts', 'SELECT INSERT UPDATE DELETE'), ('statement_positions', 'SELECT INSERT UPDATE DELETE')
 ), changed(object, columns) AS (VALUES  -- what became of a row; what it says is not the daemon's to change
     ('events', 'mode, status, attempts, crashes, run_at, errors, fingerprint, updated_at, position, head'),
     ('commands', 'priority, status, attempts, crashes, fence, run_at, deadline, worker_id, started_at, line_at, '

@@ -20,7 +20,11 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('relay_leases', '', ''), ('stream_positions', '', ''), ('message_readers', 'trouble', ''), ('retired', '', ''),
     ('trimmed', '', ''), ('partitions', '', ''), ('every_partition', '', ''), ('schema_migrations', '', ''),
     ('schema_functions', '', ''), ('plugin_migrations', '', ''), ('actions', 'selection note', ''),
-    ('notices', '', ''), ('breaker_changes', '', ''), ('archived_failures', '', '')
+    ('notices', '', ''), ('breaker_changes', '', ''), ('statement_sources', '', ''), ('statement_checks', '', ''),
+    ('statement_days', '', ''), ('statement_lines', '', ''), ('statement_findings', '', ''), ('statement_settled', '', ''),
+    ('statement_strays', '', ''), ('statement_trimmed', '', ''), ('statement_moves', '', ''),
+    ('statement_duplicates', '', ''), ('statement_receipts', '', ''), ('statement_positions', '', ''),
+    ('archived_failures', '', '')
 ), written(name, privilege, columns) AS (VALUES
     ('events', 'UPDATE', 'status attempts crashes run_at updated_at'),
     ('commands', 'UPDATE', 'status attempts crashes cancel_requested run_at deadline priority updated_at'),
@@ -32,7 +36,8 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('subscriptions', 'DELETE', ''), ('actions', 'INSERT', ''),
     ('actions', 'UPDATE', 'status goes_on_as note failures next_at ended_at'),
     ('stream_positions', 'UPDATE', 'position begins identity fence reader stored_at'),
-    ('archived_failures', 'INSERT', ''), ('archived_failures', 'UPDATE', ''), ('archived_failures', 'DELETE', '')
+    ('archived_failures', 'INSERT', ''), ('archived_failures', 'UPDATE', ''), ('archived_failures', 'DELETE', ''),
+    ('statement_findings', 'UPDATE', 'accepted_at accepted_by')
 ), tables(name, oid) AS (
     SELECT c.relname, c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{schema}'
 ), unread(name, columns) AS (
