@@ -2,9 +2,11 @@
 
 Owns the question whether this worker leads, asked of the database before each run of such a task,
 so nothing is remembered that may be wrong by now. Promises that the tasks move on when the leader
-leaves, drains, or was declared dead by the reaper. Known limits: a leader that was stopped in the
-middle of a run may end it when another leads already, so a task must be harmless when two run it;
-one that lives, but whose run hangs, keeps the lead, and its task late.
+leaves, drains, or was declared dead by the reaper; and that in a rolling deploy the newest code
+leads as soon as it is there, since older code leaves out the tasks that it does not know. Known
+limits: a leader that was stopped in the middle of a run may end it when another leads already, so a
+task must be harmless when two run it; one that lives, but whose run hangs, keeps the lead, and its
+task late.
 """
 
 from inboxd.maintenance.context import MaintenanceContext
@@ -31,7 +33,9 @@ class Leadership:
         context = self._context
         try:
             async with borrow(context.pool) as connection:
-                leads = await leases.hold(connection, context.sql, _NAME, context.me)
+                leads = await leases.hold(
+                    connection, context.sql, _NAME, context.me, from_older=True
+                )
         except BaseException:
             self._show(leads=False)
             raise

@@ -16,6 +16,7 @@ import asyncpg
 import orjson
 
 from inboxd.store.connections import Connection
+from inboxd.store.migrations import code_version
 from inboxd.store.pools import Pool, transact
 from inboxd.store.statements import Statements
 
@@ -105,6 +106,7 @@ async def join(connection: Connection, sql: Statements, me: WorkerIdentity) -> N
         me.number,
         me.endpoints,
         me.release,
+        code_version(),
     )
 
 

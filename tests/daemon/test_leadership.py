@@ -1,5 +1,7 @@
 """Leadership: one worker does what one does for all, and another goes on when it ends, however."""
 
+from functools import partial
+
 import anyio
 import pytest
 
@@ -60,7 +62,7 @@ async def test_of_one_worker_all_tasks_that_ask_at_once_lead(database: Database)
 async def test_who_read_before_another_took_it_does_not_get_it(database: Database) -> None:
     async with daemon_session(database) as session:
         one, two = await join(session, "one"), await join(session, "two")
-        lease = await session.fetchrow(SQL["read_lease"], "leader")
+        lease = await session.fetchrow(SQL["read_lease"], "leader", None)
         assert lease is not None
         assert await leases.hold(session, SQL, "leader", two)
         assert await session.fetchval(SQL["take_lease"], "leader", lease["term"], one) is None
@@ -79,6 +81,23 @@ async def test_who_runs_no_more_leads_no_more(database: Database, state: str) ->
         await session.execute("delete from inboxd.workers where id = $1", two)
         three = await join(session, "three")
         assert await leases.hold(session, SQL, "leader", three), "its row may be gone altogether"
+
+
+async def test_newer_code_leads_as_soon_as_it_is_there(database: Database) -> None:
+    """Older code leaves out the tasks that it does not know: nothing would be rolled up."""
+    async with daemon_session(database) as session:
+        old, new = await join(session, "old"), await join(session, "new")
+        await session.execute("update inboxd.workers set code = NULL where id = $1", old)
+        take = partial(leases.hold, session, SQL, from_older=True)
+        assert await take("leader", old)
+        assert not await leases.hold(session, SQL, "leader", new), (
+            "other leases stay where they are"
+        )
+        assert await take("leader", new)
+        assert not await take("leader", old), "nor does it take it back"
+        assert await take("leader", new)
+        third = await join(session, "third")
+        assert not await take("leader", third), "of one code the first one leads"
 
 
 async def test_the_tasks_move_when_the_leader_leaves_or_dies(
