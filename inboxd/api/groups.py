@@ -39,6 +39,7 @@ class BatchDraft(NamedTuple):
     batch_id: UUID
     kind: Literal["batch", "workflow"]
     name: str | None
+    type: str | None
     parent: UUID | None
     tenant: str | None
     size: int
@@ -84,6 +85,7 @@ class Making:
     batch_id: UUID
     kind: Literal["batch", "workflow"]
     name: str | None
+    type: str | None
     parent: Making | None
     tenant: str | None
     expires: float | None
@@ -114,6 +116,7 @@ class Groups:
         kind: Literal["batch", "workflow"],
         name: str | None,
         *,
+        type: str | None = None,
         parent: Making | None = None,
         tenant: str | None = None,
         expires: float | None = None,
@@ -121,9 +124,10 @@ class Groups:
         """Begin a batch."""
         self.check_open()
         check_text(f"a {kind}'s name", name)
+        check_text(f"a {kind}'s type", type)
         check_text("a tenant", tenant)
         tenant = tenant or (self.tenant if parent is None else parent.tenant)
-        making = Making(uuid7(), kind, name, parent, tenant, expires)
+        making = Making(uuid7(), kind, name, type, parent, tenant, expires)
         self.made[making.batch_id] = making
         if parent is not None:
             parent.size += 1
@@ -244,6 +248,7 @@ class Groups:
                     made.batch_id,
                     made.kind,
                     made.name,
+                    made.type,
                     parent,
                     made.tenant,
                     made.size,

@@ -34,7 +34,18 @@ if TYPE_CHECKING:
     from inboxd.store.session import Session
 
 _FIRST = (
-    *("id", "batch_id", "kind", "name", "status", "tenant", "size", "unsettled", "succeeded"),
+    *(
+        "id",
+        "batch_id",
+        "kind",
+        "name",
+        "type",
+        "status",
+        "tenant",
+        "size",
+        "unsettled",
+        "succeeded",
+    ),
     *("failed", "cancelled", "skipped", "created_at", "closed_at", "expires_at", "expired_at"),
     *("failed_at", "finished_at", "duration", "parent_id", "correlation_id", "causation_id"),
 )
@@ -49,6 +60,7 @@ def _status(row: dict[str, Any]) -> str:
 
 _LIST: columns.Columns = (
     *("id", TableColumn("name", cut="left"), TableColumn("status", _status)),
+    TableColumn("type", cut="left", extra=True),
     *columns.numbers("size"),
     *columns.numbers("unsettled", "succeeded", "failed", "cancelled", "skipped", extra=True),
     *("tenant", "created", "took"),
@@ -72,6 +84,9 @@ class OfWorkflows(Options):
     status: Statuses = None
     name: Annotated[
         str | None, typer.Option("--name", metavar="TEXT", help="Only of this name.")
+    ] = None
+    type: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Only of this type.")
     ] = None
     tenant: Tenant = None
     since: Since = None

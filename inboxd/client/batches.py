@@ -24,7 +24,13 @@ from inboxd.model.workflow import Condition, Edge, Graph
 
 _OF_THE_WHOLE = ("correlation_id", "causation_id", "traceparent")
 _FOLLOWING = {"then": "then_send", "otherwise": "otherwise_send", "finally_": "finally_send"}
-_ABOUT = {"tenant": "text", "correlation_id": "text", "causation_id": "uuid", "traceparent": "text"}
+_ABOUT = {
+    "type": "text",
+    "tenant": "text",
+    "correlation_id": "text",
+    "causation_id": "uuid",
+    "traceparent": "text",
+}
 
 
 # A command with its fields, or a payload whose class names its type.
@@ -35,13 +41,14 @@ class BatchFields(TypedDict, total=False):
     """What a batch or workflow takes beside its members.
 
     `then` runs when all members have succeeded, `otherwise` when the whole has ended and one failed
-    for good, `finally_` when it has ended: a command, or several. A `batch_id` is made if none is
-    given.
+    for good, `finally_` when it has ended: a command, or several. `type` says what kind of work it
+    is, by which lists are filtered. A `batch_id` is made if none is given.
     """
 
     then: ACommand | Sequence[ACommand]
     otherwise: ACommand | Sequence[ACommand]
     finally_: ACommand | Sequence[ACommand]
+    type: str | None
     tenant: str | None
     correlation_id: str | None
     causation_id: UUID | None

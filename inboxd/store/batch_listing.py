@@ -23,6 +23,7 @@ class BatchFilter:
     statuses: Collection[str] = ()
     tenant: str | None = None
     name: str | None = None
+    type: str | None = None
     since: datetime | None = None
     open: bool | None = None
     below: int | None = None
@@ -39,14 +40,16 @@ async def rows(session: Session, wanted: BatchFilter) -> list[Row]:
         wanted.name,
         wanted.since,
         wanted.open,
+        wanted.type,
         wanted.below,
         wanted.limit,
     )
 
 
 async def totals(session: Session, wanted: BatchFilter) -> dict[str, int]:
-    """How many there are of each status, none counted further than COUNTED."""
-    found = await session.fetch("count_batches", wanted.kind, wanted.tenant, COUNTED)
+    """How many of a type and a tenant there are of each status, none counted beyond COUNTED."""
+    given = (wanted.kind, wanted.tenant, COUNTED, wanted.type)
+    found = await session.fetch("count_batches", *given)
     return {row["status"]: row["count"] for row in found}
 
 

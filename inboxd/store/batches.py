@@ -123,6 +123,7 @@ async def _insert(
         *columns(drafts, "tenant", "size", "needs", "awaited", "expires"),
         *columns(parents, "kind", "id", "lineage.correlation_id", "lineage.causation_id"),
         *columns(parents, "lineage.traceparent"),
+        *columns(drafts, "type"),
     )
     return {row["batch_id"]: row["id"] for row in rows}
 

@@ -17,11 +17,13 @@ THEN = {"type": "test.then", "queue": "default"}
 
 def send_batch(sql: Sql, name: str, members: int, **fields: Any) -> asyncpg.Record:
     return sql(
-        "select id, new_batch_id as uuid from inboxd.send_batch($1, $2, $3, tenant => $4)",
+        "select id, new_batch_id as uuid"
+        " from inboxd.send_batch($1, $2, $3, tenant => $4, type => $5)",
         name,
         json.dumps([NOOP] * members),
         json.dumps(THEN),
         fields.get("tenant"),
+        fields.get("type"),
     )[0]
 
 
@@ -32,14 +34,17 @@ def send_workflow(sql: Sql) -> int:
         {"name": "undo", "after": {"step": "a", "when": "failed"}, **NOOP},
     ]
     row = sql(
-        "select id from inboxd.send_workflow('seed', $1, $2)", json.dumps(steps), json.dumps(THEN)
+        "select id from inboxd.send_workflow('seed', $1, $2, type => 'a.seed')",
+        json.dumps(steps),
+        json.dumps(THEN),
     )
     id_: int = row[0]["id"]
     return id_
 
 
 def test_a_list_has_totals_and_filters(cli: Cli, sql: Sql) -> None:
-    first, second = send_batch(sql, "mails", 2, tenant="a"), send_batch(sql, "empty", 0)
+    first = send_batch(sql, "mails", 2, tenant="a", type="school.mails")
+    second = send_batch(sql, "empty", 0)
     workflow = send_workflow(sql)
     found = cli("batches", "list", "--json").json
     assert [row["id"] for row in found["batches"]] == [second["id"], first["id"]]
@@ -52,12 +57,19 @@ def test_a_list_has_totals_and_filters(cli: Cli, sql: Sql) -> None:
     for option in (
         ("--status", "pending"),
         ("--name", "mails"),
+        ("--type", "school.mails"),
         ("--tenant", "a"),
         ("--after", second["id"]),
     ):
         found = cli("batches", "list", "--json", *option).json
         assert [row["id"] for row in found["batches"]] == [first["id"]], option
     assert cli("batches", "list", "--json", "--open").json["batches"] == []
+    of_type = cli("batches", "list", "--json", "--type", "school.mails").json
+    assert sum(of_type["totals"].values()) == 1, "totals are of the type"
+    assert [row["type"] for row in of_type["batches"]] == ["school.mails"]
+    for type_, ids in (("a.seed", [workflow]), ("a.other", [])):
+        found = cli("workflows", "list", "--json", "--type", type_).json
+        assert [row["id"] for row in found["workflows"]] == ids
     assert [row["id"] for row in cli("workflows", "list", "--json").json["workflows"]] == [workflow]
     table = cli("batches", "list", "--limit", "1")
     assert "2 total, 0 waiting, 1 pending" in table.err

@@ -48,6 +48,7 @@ async def test_a_batch_is_written_with_the_producer_s_rows(
             then=THEN,
             otherwise=[ALERT],
             finally_=END,
+            type="school.mails",
             tenant="a",
             correlation_id="story",
             causation_id=cause,
@@ -58,6 +59,7 @@ async def test_a_batch_is_written_with_the_producer_s_rows(
     await settled(producer.commit())
     (row,) = await database.fetch("select * from inboxd.batches")
     assert (row["id"], row["batch_id"]) == tuple(sent)
+    assert row["type"] == "school.mails"
     assert (row["name"], row["size"], row["tenant"], row["correlation_id"]) == (
         "mails",
         3,

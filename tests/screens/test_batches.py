@@ -49,6 +49,7 @@ async def test_lists_and_details_are_the_command_lines(
     for what, query, options in (
         ("batches", "", ()),
         ("batches", "?status=pending&name=mails", ("--status", "pending", "--name", "mails")),
+        ("batches", "?type=none", ("--type", "none")),
         ("batches", "?tenant=malta&since=1h", ("--tenant", "malta", "--since", "1h")),
         ("batches", f"?below={second}", ("--after", second)),
         ("batches", "?open=1", ("--open",)),

@@ -339,7 +339,7 @@ DAEMON |= {
     ),
     "make_chunk_due": (lambda c, k: chunks.make_due(c, SQL, _LONG), ("events_lines",)),
     "settle_chunk": (
-        lambda c, k: chunks.settle(c, SQL, _LONG, 0.1, WORKER),
+        lambda c, k: chunks.settle(c, SQL, _LONG, 0.1, WORKER, str),
         ("events_lines",),
     ),
     "fail_chunk": (
@@ -464,7 +464,7 @@ async def _nest(session: Connection, _: Known) -> None:
     held = await session.fetchrow(SQL["hold_open_batch"], batch, 1)
     assert held is not None
     one = ([uuid4()], ["workflow"], ["w"], [held["id"]], [None], [1], [0], [False], [None])
-    origin = (["command"], [7], [None], [None], [None])
+    origin = (["command"], [7], [None], [None], [None], ["nested"])
     (made,) = await session.fetch(SQL["insert_batches"], *one, *origin)
     await session.fetch(SQL["insert_steps"], [made["id"]], ["a"], [uuid4()], ["[]"])
     await session.execute(SQL["close_batch"], batch)

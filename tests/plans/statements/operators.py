@@ -399,7 +399,7 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
 }
 
 
-_ANY = (None,) * 6
+_ANY = (None,) * 7
 
 
 OPERATOR |= {

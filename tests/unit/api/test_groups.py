@@ -111,6 +111,17 @@ def test_an_open_batch_expires_and_may_be_closed_where_it_was_made(ctx: EventCon
     assert (made.added, made.closed) == ({}, [])
 
 
+def test_a_batch_and_a_workflow_have_a_type_beside_their_name(ctx: EventContext) -> None:
+    outer = ctx.batch(name="any text", type="school.mails")
+    outer.batch([], type="school.mail")
+    ctx.workflow("seed", type="school.seed")
+    ctx.workflow("plain")
+    kinds = ["school.mails", "school.mail", "school.seed", None]
+    assert [made.type for made in plan(ctx).batches] == kinds
+    with pytest.raises(UsageError, match="a batch's type"):
+        context().batch(type="a" * 256)
+
+
 def test_a_batch_made_elsewhere_is_filled_and_closed(ctx: EventContext) -> None:
     other = uuid4()
     sent = ctx.add_to(other, [Mail(to=1), Mail(to=2)], priority=3)

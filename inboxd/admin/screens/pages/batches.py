@@ -2,7 +2,7 @@
 
 Promises that nothing of a batch is counted by walking over its members: it counts them itself.
 Known limits: totals are counted as far as a bound, and told with a `+` beyond; they are those of a
-tenant, whatever else is filtered.
+type and a tenant, whatever else is filtered.
 *See:* `operations/batch_details.py`, `store/batch_listing.py`.
 """
 
@@ -31,7 +31,7 @@ Kind = Literal["batch", "workflow"]
 
 _TOTALS: Final = 10.0
 _STATUSES: Final = ("waiting", "pending", "running", "succeeded", "failed", "cancelled")
-_FILTERS: Final = ("name", "tenant", "since")
+_FILTERS: Final = ("name", "type", "tenant", "since")
 _TILES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("Total", "", ()),
     ("Pending", "pending", ("waiting", "pending")),
@@ -59,6 +59,7 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
         statuses=tuple(map(_status, given(query, "status"))),
         tenant=named["tenant"],
         name=named["name"],
+        type=named["type"],
         since=None if named["since"] is None else read_since(named["since"]),
         open=is_set(query, "open") or None,
         below=row_number(query, "below"),
@@ -67,7 +68,7 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
     rows, next_ = await operations.batch_rows(visit.session, wanted)
     totals = await visit.shared.get(
         visit.session,
-        ("batches", kind, wanted.tenant),
+        ("batches", kind, wanted.type, wanted.tenant),
         _TOTALS,
         partial(batch_listing.totals, visit.session, wanted),
     )
@@ -81,7 +82,7 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
         "chosen": wanted.statuses,
         "filtered": any(query.get(name) for name in (*_FILTERS, "status", "open")),
         "tenant_names": names,
-        "tiles": _tiles(what, totals, wanted.tenant),
+        "tiles": _tiles(what, totals, wanted),
         "address": partial(addresses.with_query, f"/{what}", query.multi_items()),
         "command": _command(what, visit),
     }
@@ -99,10 +100,11 @@ def _status(text: str) -> str:
     return text
 
 
-def _tiles(what: str, totals: dict[str, int] | None, tenant: str | None) -> list[dict[str, Any]]:
+def _tiles(what: str, totals: dict[str, int] | None, wanted: BatchFilter) -> list[dict[str, Any]]:
+    of = [("type", wanted.type or ""), ("tenant", wanted.tenant or "")]
     tiles = []
     for title, look, statuses in _TILES:
-        pairs = [("tenant", tenant or ""), *(("status", status) for status in statuses)]
+        pairs = [*of, *(("status", status) for status in statuses)]
         tiles.append(
             {
                 "title": title,
