@@ -47,6 +47,7 @@ from inboxd.cli.rehearse import rehearse
 from inboxd.cli.rows import row_commands
 from inboxd.cli.running import receive, run
 from inboxd.cli.schema import migrate
+from inboxd.cli.statement import statement
 from inboxd.cli.status import status, workers
 from inboxd.cli.trace import trace
 from inboxd.cli.uninstall import uninstall
@@ -136,6 +137,13 @@ app.add_typer(failures.app, name="failures")
 app.add_typer(bulk_actions.app, name="actions")
 app.add_typer(history.app, name="history")
 app.add_typer(config.app, name="config")
+app.command(
+    epilog=examples(
+        "inboxd statement",
+        "inboxd statement --day 2026-01-31 --source shop --json",
+        "inboxd statement --day 2026-01-31 --accept --reason 'restored from the night before'",
+    )
+)(statement)
 app.command(epilog=examples("inboxd notices", "inboxd notices --all --json"))(notices)
 app.command(epilog=examples("inboxd audit --action replay --since 1d"))(audit)
 app.command(

@@ -16,6 +16,7 @@ from inboxd.engine.wakeup import WakeUp
 from inboxd.maintenance.bulk_actions import work_off_actions
 from inboxd.maintenance.census import Census
 from inboxd.maintenance.context import MaintenanceContext
+from inboxd.maintenance.daily_statement import DailyStatement
 from inboxd.maintenance.dedup import DedupPurger, report_duplicates
 from inboxd.maintenance.expiry import (
     expire_batches,
@@ -174,6 +175,7 @@ def _of_the_leader(
     yield task("undeclared endpoints", interval, partial(expire_endpoints, context))
     yield task("retention", interval, Retention(settings, parts.sql, parts.metrics, leads).let_go)
     yield task("census", interval, Census(context, leads).take)
+    yield task("statement", interval, DailyStatement(context, leads).make)
     yield task("indexes", interval, partial(make_indexes, settings, parts.sql, leads))
     yield task("held receipts", _HELD, lambda: release_held(context, _held_by(webhooks())))
     roll_up = partial(roll_up_statistics, context)

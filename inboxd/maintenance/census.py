@@ -1,25 +1,33 @@
-"""Counts the days of history that are over, each once, so that totals are true at any size.
+"""Counts the days that are over, each once, so that totals and statements are true at any size.
 
-Promises that counting rests as long as it works, and that a day which changes meanwhile is counted
-again. Known limit: the first census after an upgrade reads all of history, a day after the other.
-*See:* `inboxd.store.census`.
+Days of history for the totals; those of events, and of receipts, for the daily statement too, and
+those of these again that changed since, or were counted a week ago. Promises that counting rests as
+long as it works, and that a day which changes meanwhile is counted again. Known limit: the first
+census after an upgrade reads all of history, a day after the other.
+*See:* `inboxd.store.census`, `inboxd.store.daily_statement`.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 import anyio
 
 from inboxd.maintenance.context import MaintenanceContext
-from inboxd.store import census
-from inboxd.store.census import DayCount, UncountedDay
-from inboxd.store.pools import borrow
+from inboxd.store import census, daily_statement
+from inboxd.store.census import DayCount, Stretch, UncountedDay
+from inboxd.store.connections import Connection
+from inboxd.store.daily_statement import EventsOfDay, ReceiptsOfDay
+from inboxd.store.pools import borrow, transact
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
 # Seconds of rest for each second of work.
 _REST = 1.0
+# How long a count of the daily statement is believed; days that are counted again in one run.
+_BELIEVED = timedelta(days=7)
+_AGAIN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +38,79 @@ class Census:
     leads: Callable[[], Awaitable[bool]]
 
     async def take(self) -> None:
-        """Count all days that are over and have no census, the newest first."""
-        async with borrow(self.context.pool) as connection:
-            await census.forget(connection, self.context.sql)
-            found = await census.uncounted(connection, self.context.sql)
+        """Count all days that are over and have no census, the newest first; then some again."""
+        context = self.context
+        async with borrow(context.pool) as connection:
+            await census.forget(connection, context.sql)
+            found = await census.uncounted(connection, context.sql)
         for day in reversed([each for each in found if each.over]):
+            if not await self.leads():
+                return
+            await self._count(day)
+        async with borrow(context.pool) as connection:
+            again = await daily_statement.to_count_again(connection, context.sql, _BELIEVED, _AGAIN)
+        for day in again:
             if not await self.leads():
                 return
             await self._count(day)
 
     async def _count(self, day: UncountedDay) -> None:
         pool, sql = self.context.pool, self.context.sql
-        counted = DayCount()
         async with borrow(pool) as connection:
             began = await census.begin(connection, sql, day.part, day.parent)
+            counting = await _counting(connection, self.context, day)
         for stretch in census.stretches(day):
             worked = anyio.current_time()
             async with borrow(pool) as connection:
-                await census.count(connection, sql, day, stretch, counted)
+                await counting.count(connection, stretch)
             await anyio.sleep((anyio.current_time() - worked) * _REST)
-        async with borrow(pool) as connection:
-            is_whole = await census.end(connection, sql, day, began, counted)
-        rows = counted.statuses.total()
-        _log.debug("counted a day", partition=day.part, rows=rows, is_whole=is_whole)
+        async with transact(pool) as connection:
+            is_whole = await census.end(connection, sql, day, began, counting.rows)
+            if is_whole:
+                await counting.keep(connection)
+        _log.debug(
+            "counted a day",
+            partition=day.part,
+            rows=counting.rows.statuses.total(),
+            is_whole=is_whole,
+        )
+
+
+@dataclass(slots=True)
+class _DayCounting:
+    """What is found of a day meanwhile; rows: for the totals, nothing of receipts."""
+
+    context: MaintenanceContext
+    day: UncountedDay
+    rows: DayCount
+    events: EventsOfDay | None = None
+    receipts: ReceiptsOfDay | None = None
+
+    async def count(self, connection: Connection, where: Stretch) -> None:
+        """Add a stretch."""
+        sql, day = self.context.sql, self.day
+        if self.receipts is not None:
+            await daily_statement.count_receipts(connection, sql, day, where, self.receipts)
+            return
+        await census.count(connection, sql, day, where, self.rows)
+        if self.events is not None:
+            await daily_statement.count_events(connection, sql, day, where, self.events)
+
+    async def keep(self, connection: Connection) -> None:
+        """Keep what the daily statement needs, in the transaction of the census."""
+        sql, day = self.context.sql, self.day
+        if self.receipts is not None:
+            await daily_statement.keep_receipts(connection, sql, day, self.receipts)
+        elif self.events is not None:
+            await daily_statement.keep_events(connection, sql, day, self.events)
+
+
+async def _counting(
+    connection: Connection, context: MaintenanceContext, day: UncountedDay
+) -> _DayCounting:
+    """Nothing is counted yet."""
+    if day.parent == "receipts":
+        receipts = await daily_statement.begin_receipts(connection, context.sql, day)
+        return _DayCounting(context, day, DayCount(), receipts=receipts)
+    events = EventsOfDay() if day.parent == "events_history" else None
+    return _DayCounting(context, day, DayCount(), events=events)

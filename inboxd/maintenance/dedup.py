@@ -16,7 +16,7 @@ from time import monotonic
 
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.model.dedup import Windows
-from inboxd.store import dedup, statistics
+from inboxd.store import daily_statement, dedup, statistics
 from inboxd.store.pools import borrow, transact
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
@@ -102,6 +102,8 @@ async def report_duplicates(context: MaintenanceContext) -> None:
             await statistics.write_events(
                 connection, context.sql, "duplicate", _duplicates(repeats)
             )
+            again = [(each.ago, each.source) for each in repeats if not each.conflict]
+            await daily_statement.keep_duplicates(connection, context.sql, again)
         _report(context.metrics, repeats)
         if len(repeats) < _PAGE:
             return

@@ -13,8 +13,8 @@ import anyio
 
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.settings import History
-from inboxd.store import breakers, purging, workers
-from inboxd.store.pools import borrow
+from inboxd.store import breakers, daily_statement, purging, workers
+from inboxd.store.pools import borrow, transact
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -35,6 +35,7 @@ class Purger:
         self._history = history
         self._all_samples = _SAMPLES * samples
         self._looked_to: int | None = 0
+        self._series_to = 0
         self._thinned_to = datetime.fromtimestamp(0, UTC)
 
     async def purge(self) -> None:
@@ -44,10 +45,15 @@ class Purger:
             await workers.forget_ended(connection, self._context.sql)
             await breakers.forget(connection, self._context.sql)
             await purging.forget_tenants(connection, self._context.sql)
-        await self._remove("stats_minutes", history.stats)
+        is_done = await self._remove("stats_minutes", history.stats)
         for of in ("stats", "stats_tenant"):
-            await self._remove(f"{of}_hours", history.stats_hours)
-            await self._remove(f"{of}_days", history.stats_days)
+            is_done &= await self._remove(f"{of}_hours", history.stats_hours)
+            is_done &= await self._remove(f"{of}_days", history.stats_days)
+        # Days that are kept for ever keep all names, and what is left of a tenant has its name too.
+        if history.stats_days is not None and is_done:
+            await self._go_on("stats_series", self._series)
+        if history.stats_days is not None:
+            await self._go_on("statement_days", self._statements(history.stats_days))
         await self._remove("samples", history.samples)
         await self._remove("sampled_lanes", history.samples)
         await self._go_on("samples", self._thin_samples)
@@ -59,17 +65,26 @@ class Purger:
         if history.commands is not None:
             await self._go_on("batches", self._batches(history.commands))
 
-    async def _remove(self, table: str, age: timedelta | None) -> None:
-        """Page by page, until one is not full."""
+    async def _remove(self, table: str, age: timedelta | None) -> bool:
+        """Page by page, until one is not full; whether it came to that."""
         if age is None:
-            return
+            return True
 
         async def page() -> tuple[int, bool]:
             async with borrow(self._context.pool) as connection:
                 removed = await purging.remove(connection, self._context.sql, table, age, _PAGE)
             return removed, removed == _PAGE
 
-        await self._go_on(table, page)
+        return await self._go_on(table, page)
+
+    async def _series(self) -> tuple[int, bool]:
+        """Page by page: what is counted apart no more."""
+        async with transact(self._context.pool) as connection:
+            last, removed = await purging.forget_series(
+                connection, self._context.sql, self._series_to, _PAGE
+            )
+        self._series_to = last or 0
+        return removed, last is not None
 
     async def _sent_webhooks(self) -> tuple[int, bool]:
         async with borrow(self._context.pool) as connection:
@@ -85,6 +100,14 @@ class Purger:
         self._thinned_to = last or self._thinned_to
         return removed, last is not None
 
+    def _statements(self, age: timedelta) -> Callable[[], Awaitable[tuple[int, bool]]]:
+        async def day() -> tuple[int, bool]:
+            async with borrow(self._context.pool) as connection:
+                removed = await daily_statement.purge(connection, self._context.sql, age)
+            return removed, removed > 0
+
+        return day
+
     def _batches(self, age: timedelta) -> Callable[[], Awaitable[tuple[int, bool]]]:
         async def page() -> tuple[int, bool]:
             async with borrow(self._context.pool) as connection:
@@ -95,7 +118,8 @@ class Purger:
 
         return page
 
-    async def _go_on(self, table: str, page: Callable[[], Awaitable[tuple[int, bool]]]) -> None:
+    async def _go_on(self, table: str, page: Callable[[], Awaitable[tuple[int, bool]]]) -> bool:
+        """Until there are no more, or it has taken long enough; whether there are no more."""
         more, total, until = True, 0, anyio.current_time() + _LONGEST
         while more and anyio.current_time() < until:
             began = anyio.current_time()
@@ -105,3 +129,4 @@ class Purger:
         if total:
             self._context.metrics.purged.labels(table).inc(total)
             _log.info("removed old rows", table=table, rows=total)
+        return not more

@@ -51,6 +51,17 @@ class UncountedDay:
         return "events" if self.parent == "events_history" else "commands"
 
 
+class CountBegun(NamedTuple):
+    """When a count began, by which it is known; and how the partition was then.
+
+    written: rows that the server had seen to come and go. bytes: its size.
+    """
+
+    at: datetime
+    written: int
+    bytes: int
+
+
 class Stretch(NamedTuple):
     """Pages of a partition, from the first on, until the end."""
 
@@ -120,10 +131,9 @@ async def uncounted(connection: Connection, sql: Statements) -> list[UncountedDa
     return [UncountedDay(**row) for row in await connection.fetch(sql["uncounted_partitions"])]
 
 
-async def begin(connection: Connection, sql: Statements, part: str, parent: str) -> datetime:
+async def begin(connection: Connection, sql: Statements, part: str, parent: str) -> CountBegun:
     """Forget what was counted of a partition, and any count that goes on; for `end`."""
-    began: datetime = await connection.fetchval(sql["begin_census"], part, parent)
-    return began
+    return CountBegun(*await one_row(connection, sql["begin_census"], part, parent))
 
 
 def stretches(day: UncountedDay) -> Iterator[Stretch]:
@@ -147,7 +157,7 @@ async def count(
 
 
 async def end(
-    connection: Connection, sql: Statements, day: UncountedDay, began: datetime, found: DayCount
+    connection: Connection, sql: Statements, day: UncountedDay, began: CountBegun, found: DayCount
 ) -> bool:
     """Write it down; False: it was begun again meanwhile, and counts for nothing."""
     found.shorten()
@@ -158,12 +168,14 @@ async def end(
     written = await connection.fetchval(
         sql["end_census"],
         day.part,
-        began,
+        began.at,
         *(found.statuses[status] for status in SETTLED_STATUSES),
         found.types_left,
         found.tenants_left,
         *_columns(types, 3),
         *_columns(tenants, 4),
+        began.written,
+        began.bytes,
     )
     return written is not None
 

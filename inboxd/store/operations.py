@@ -309,6 +309,7 @@ async def batches_within(session: Session, batch: int | UUID) -> list[int]:
 # All that operators do: the first word of a line's action.
 Audited = Literal[
     "abort",
+    "accept",
     "add",
     "archive",
     "auto",

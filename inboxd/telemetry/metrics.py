@@ -17,6 +17,7 @@ from prometheus_client.registry import RestrictedRegistry
 from inboxd.telemetry.messages import MessageMetrics
 from inboxd.telemetry.relays import RelayMetrics
 from inboxd.telemetry.samples import SampleMetrics
+from inboxd.telemetry.statement import StatementMetrics
 from inboxd.telemetry.tally import OTHER, Tally
 from inboxd.telemetry.webhooks import WebhookMetrics
 
@@ -91,6 +92,7 @@ class Metrics:
         self._make_care()
         self._make_dedup()
         self._make_growth()
+        self.statement = StatementMetrics(self.registry)
         self._make_process(version)
         self.webhooks = WebhookMetrics(self.registry)
         self.relays = RelayMetrics(self.registry)
@@ -444,6 +446,7 @@ class Metrics:
         """Another worker leads, and shows them."""
         self.oldest_partition.clear()
         self.retention_lag.clear()
+        self.statement.hide()
 
     def show_blocked_lines(self, blocked: Iterable[tuple[str, str, int, float]]) -> None:
         """Replace the shown blocked lines: (topic, held_by, lines, oldest)."""

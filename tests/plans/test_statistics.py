@@ -37,7 +37,7 @@ FROM_THE_BEGINNING = frozenset(
         *("claim_events from the beginning", "claim_arrivals", "look_arrivals", "oldest_arrival"),
         *("survey_events", "survey_commands", "survey_arrivals", "survey_heads", "survey_lines"),
         *("lanes_events", "lanes_commands", "lanes_events, daemon", "lanes_commands, daemon"),
-        *("count_keys", "explain_turn", "explain_turn of a key"),
+        *("count_keys", "explain_turn", "explain_turn of a key", "open_of_days"),
         *("held_sources", "erase_scan_held", "list_receipts"),
         *("list_receipts of a source", "list_receipts, the next page"),
         *(

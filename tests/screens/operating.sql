@@ -14,3 +14,7 @@ insert into inboxd.receivers (id, name, host, pid, version, sources, holds, stat
     values (gen_random_uuid(), 'door', 'node-c', 7, '1', '{bank}', '{}', 'running', now(), '{bank}', 'the disk is full');
 insert into inboxd.topics (name, mode, source, rules) values ('points', 'sequential', 'school', '{"wait": "5s"}');
 insert into inboxd.subscriptions (topic, type) values ('points', 'answer.given');
+insert into inboxd.statement_days (day, closed_at) values ('2026-01-31', now());
+insert into inboxd.statement_lines values ('2026-01-31', 'shop', 1230, 1234, 4, 1220, 5, 1, 1, 1, 1);
+insert into inboxd.statement_findings (day, source, what, rows, detail, accepted_at, accepted_by) values
+    ('2026-01-31', 'shop', 'rows_missing', 1, 'were received, and are nowhere now', now(), 'ana@node-a');

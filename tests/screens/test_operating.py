@@ -53,6 +53,7 @@ PAGES: dict[str, tuple[str, ...] | None] = {
     "/spools": None,
     "/workers": ("workers",),
     "/history": ("history", "list"),
+    "/statement": ("statement",),
     "/doctor": ("doctor",),
     "/audit": ("audit",),
 }
@@ -217,6 +218,7 @@ async def test_what_is_there_is_shown(screens: httpx.AsyncClient) -> None:
         "/spools": ("door", "node-c", "the disk is full"),
         "/workers": ("school-1", "node-b", "811"),
         "/history": ("events_history", "the day is not over"),
+        "/statement": ("2026-01-31", "shop", "events are missing", "ana@node-a", "1,234"),
         "/doctor": ("breaker", "What to do"),
         "/audit": ("ana@node-a", "the rubric is being changed", "queue grading"),
     }  # fmt: skip

@@ -66,6 +66,7 @@ VISITS: Final[Mapping[str, tuple[str, ...]]] = {
     "/spools": ("/spools",),
     "/workers": ("/workers", "/workers?all=1"),
     "/history": ("/history", "/history?all=1"),
+    "/statement": ("/statement", "/statement?source=none"),
     "/doctor": (EXAMINED,),
     "/actions": ("/actions", "/actions?below=9"),
     "/actions/{id}": ("/actions/{action}",),

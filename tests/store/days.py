@@ -1,14 +1,13 @@
 """Days of history for tests of the census and of totals: filled, counted, and added up."""
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from uuid import uuid4
 
 from inboxd.maintenance.census import Census
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.operations.totals import Totals, count_all
 from inboxd.store import census
-from inboxd.store.census import DayCount, UncountedDay
+from inboxd.store.census import CountBegun, DayCount, UncountedDay
 from inboxd.store.connections import Connection
 from inboxd.store.session import open_session
 from inboxd.store.wakeups import HotTable
@@ -64,7 +63,7 @@ async def _nothing() -> None:
 
 async def count_day(
     session: Connection, each: UncountedDay, change: Callable[[], Awaitable[object]] = _nothing
-) -> tuple[datetime, DayCount]:
+) -> tuple[CountBegun, DayCount]:
     """Count a day; `change` happens before its last stretch."""
     began = await census.begin(session, SQL, each.part, each.parent)
     rows = DayCount()

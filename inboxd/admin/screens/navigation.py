@@ -50,6 +50,7 @@ GROUPS: Final[tuple[tuple[str, tuple[PageLink, ...]], ...]] = (
         (
             PageLink("/workers", "Workers", "workers"),
             PageLink("/history", "History", "history"),
+            PageLink("/statement", "Daily statement", "statement"),
             PageLink("/doctor", "Doctor", "doctor"),
             PageLink("/actions", "Bulk actions", "actions"),
             PageLink("/audit", "Audit", "audit"),

@@ -3,12 +3,13 @@
 
 from datetime import UTC, datetime, timedelta
 
-from inboxd.store import census, totals
+from inboxd.store import census, daily_statement, totals
 from inboxd.store.census import DayCount, Stretch, UncountedDay
 from inboxd.store.connections import Connection
+from inboxd.store.daily_statement import EventsOfDay
 from inboxd.store.wakeups import HotTable
 from tests.plans.filling import Known
-from tests.plans.statements.case import SQL, Case, operator
+from tests.plans.statements.case import SQL, Case, operator, run
 
 _TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
@@ -36,6 +37,24 @@ async def _begin(session: Connection, known: Known) -> None:
     await census.begin(session, SQL, _day("events").part, "events_history")
 
 
+async def _sources(session: Connection, known: Known) -> None:
+    found = EventsOfDay()
+    await daily_statement.count_events(session, SQL, _day("events"), Stretch(0, 1), found)
+    await daily_statement.keep_events(session, SQL, _day("events"), found)
+
+
+async def _receipts(session: Connection, known: Known) -> None:
+    part = f"receipts{_TODAY:_%Y%m%d}"
+    day = UncountedDay("receipts", part, _TODAY, _TODAY + timedelta(days=1), over=True, pages=1)
+    found = await daily_statement.begin_receipts(session, SQL, day)
+    await daily_statement.count_receipts(session, SQL, day, Stretch(0, 1), found)
+    await daily_statement.keep_receipts(session, SQL, day, found)
+
+
+async def _ledger(session: Connection, known: Known) -> None:
+    await daily_statement.ledger(session, SQL, {(_TODAY.date(), "s", "open"): 1}, [])
+
+
 _BEGIN = ("census_types_part", "census_tenants_part")
 
 CENSUS: dict[str, tuple[Case, tuple[str, ...]]] = {
@@ -44,6 +63,15 @@ CENSUS: dict[str, tuple[Case, tuple[str, ...]]] = {
     "end_census": (_end, _BEGIN),
     "count_stretch_events": (_stretch("events"), ()),
     "count_stretch_commands": (_stretch("commands"), ()),
+    "count_sources, events_without_receipt, keep_settled, keep_strays": (_sources, ()),
+    "are_events_kept, count_receipts, keep_receipt_counts": (_receipts, ()),
+    "open_of_days": (run("open_of_days", 0, 10), ("events_pkey",)),
+    "settled_of_days and the others": (_ledger, ()),
+    "statement_due": (lambda c, k: daily_statement.due(c, SQL), ()),
+    "partitions_to_count_again": (
+        lambda c, k: daily_statement.to_count_again(c, SQL, timedelta(days=7), 3),
+        (),
+    ),
     "forget_census": (lambda c, k: census.forget(c, SQL), ()),
 }
 

@@ -4,5 +4,5 @@
 -- returns: nothing
 -- locks: the rows
 DELETE FROM {schema}.census c
- WHERE NOT EXISTS (SELECT FROM {schema}.partitions p WHERE p.part = c.part AND NOT p.pending)
+ WHERE NOT EXISTS (SELECT FROM {schema}.every_partition p WHERE p.part = c.part AND NOT p.pending)
     OR c.counted_at > clock_timestamp()

@@ -1,0 +1,417 @@
+"""The tables statement_*: what the daily statement is made of, and the statement.
+
+Owns their statements. Promises that what a partition has is kept in the transaction that writes its
+census, and so for a count that counts; that the sums are read in one snapshot, whatever happens
+meanwhile; and that names of sources are bounded: the first 1,000 are told apart, others together.
+Known limit: counting reads all of history when this begins, the days since then alone.
+*See:* `inboxd.model.daily_statement`, which adds up; `inboxd.maintenance.daily_statement`.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from inboxd.model import daily_statement as names
+from inboxd.model.daily_statement import (
+    FATES,
+    OTHER,
+    Fates,
+    LineKey,
+    StatementFinding,
+    StatementLine,
+    fate_of,
+)
+from inboxd.store.census import Stretch, UncountedDay
+from inboxd.store.connections import Connection, Row, one_row
+from inboxd.store.session import Session
+from inboxd.store.statements import Statements
+
+MOST_SOURCES = 1_000
+_PAGE = 20_000
+# Lines of findings that are shown.
+_SHOWN = 1_000
+
+
+class StrayKey(NamedTuple):
+    """Rows without their counterpart; what: which of both is there."""
+
+    day: date
+    source: str
+    what: str
+
+
+@dataclass(slots=True)
+class StrayCount:
+    """How many, and one of them."""
+
+    rows: int = 0
+    example: UUID | None = None
+
+    def add(self, rows: int, example: UUID | None) -> None:
+        """And some more."""
+        self.rows += rows
+        self.example = self.example or example
+
+
+@dataclass(slots=True)
+class EventsOfDay:
+    """What a partition of settled events has: by day of writing, source and status; and strays."""
+
+    settled: Counter[tuple[date, str, str]] = field(default_factory=Counter)
+    strays: dict[StrayKey, StrayCount] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ReceiptsOfDay:
+    """What a partition of receipts has, by source. is_checked: whether their events were sought."""
+
+    is_checked: bool
+    found: Counter[str] = field(default_factory=Counter)
+    duplicates: Counter[str] = field(default_factory=Counter)
+    strays: dict[str, StrayCount] = field(default_factory=dict)
+
+
+# ----------------------------------------------------------------------------------- counting
+
+
+async def to_count_again(
+    connection: Connection, sql: Statements, believed: timedelta, most: int
+) -> list[UncountedDay]:
+    """Days that have no count with sources, have changed since, or were counted too long ago."""
+    rows = await connection.fetch(sql["partitions_to_count_again"], believed, most)
+    return [UncountedDay(**row) for row in rows]
+
+
+async def count_events(
+    connection: Connection, sql: Statements, day: UncountedDay, where: Stretch, found: EventsOfDay
+) -> None:
+    """Add what a stretch of a day has."""
+    given = (day.low, day.high, (where.first, 0), (where.end, 0))
+    for written, source, status, rows in await connection.fetch(sql["count_sources"], *given):
+        found.settled[written, source, status] += rows
+    for written, source, rows, example in await connection.fetch(
+        sql["events_without_receipt"], *given
+    ):
+        key = StrayKey(written, source, names.EVENTS_WITHOUT_RECEIPT)
+        found.strays.setdefault(key, StrayCount()).add(rows, example)
+
+
+async def begin_receipts(
+    connection: Connection, sql: Statements, day: UncountedDay
+) -> ReceiptsOfDay:
+    """Nothing is counted yet; their events are sought if none of them has gone by age."""
+    return ReceiptsOfDay(await connection.fetchval(sql["are_events_kept"], day.low))
+
+
+async def count_receipts(
+    connection: Connection, sql: Statements, day: UncountedDay, where: Stretch, found: ReceiptsOfDay
+) -> None:
+    """Add what a stretch of a day has."""
+    given = (day.low, day.high, (where.first, 0), (where.end, 0), found.is_checked)
+    for source, rows, duplicates, strays, example in await connection.fetch(
+        sql["count_receipts"], *given
+    ):
+        found.found[source] += rows
+        found.duplicates[source] += duplicates
+        if strays:
+            found.strays.setdefault(source, StrayCount()).add(strays, example)
+
+
+async def keep_events(
+    connection: Connection, sql: Statements, day: UncountedDay, found: EventsOfDay
+) -> None:
+    """Keep it; in the transaction of its census."""
+    known = await admit(connection, sql, {source for _, source, _ in found.settled})
+    settled: Counter[tuple[date, str, str]] = Counter()
+    for (written, source, status), rows in found.settled.items():
+        settled[written, _named(source, known), status] += rows
+    keys = sorted(settled)
+    await connection.execute(
+        sql["keep_settled"],
+        day.part,
+        *_columns(keys, 3),
+        [settled[key] for key in keys],
+    )
+    await _keep_strays(connection, sql, day, found.strays, known)
+
+
+async def keep_receipts(
+    connection: Connection, sql: Statements, day: UncountedDay, found: ReceiptsOfDay
+) -> None:
+    """Keep it; in the transaction of its census."""
+    known = await admit(connection, sql, set(found.found))
+    of_day, again = Counter[str](), Counter[str]()
+    for source, rows in found.found.items():
+        of_day[_named(source, known)] += rows
+        again[_named(source, known)] += found.duplicates[source]
+    sources = sorted(of_day)
+    await connection.execute(
+        sql["keep_receipt_counts"],
+        day.low.date(),
+        sources,
+        [of_day[source] for source in sources],
+        [again[source] for source in sources],
+    )
+    if found.is_checked:
+        what = names.RECEIPTS_WITHOUT_EVENTS
+        strays = {StrayKey(day.low.date(), s, what): each for s, each in found.strays.items()}
+        await _keep_strays(connection, sql, day, strays, known)
+
+
+async def _keep_strays(
+    connection: Connection,
+    sql: Statements,
+    day: UncountedDay,
+    found: Mapping[StrayKey, StrayCount],
+    known: Collection[str],
+) -> None:
+    strays: dict[StrayKey, StrayCount] = {}
+    for key, each in found.items():
+        named = key._replace(source=_named(key.source, known))
+        strays.setdefault(named, StrayCount()).add(each.rows, each.example)
+    await connection.execute(
+        sql["keep_strays"],
+        day.part,
+        *_columns(list(strays), 3),
+        [each.rows for each in strays.values()],
+        [each.example for each in strays.values()],
+    )
+
+
+async def keep_duplicates(
+    connection: Connection, sql: Statements, repeats: Sequence[tuple[float, str]]
+) -> None:
+    """Count what was sent again, each so many seconds ago from a source."""
+    if repeats:
+        await connection.execute(sql["keep_duplicates"], *_columns(repeats, 2))
+
+
+async def admit(connection: Connection, sql: Statements, sources: Collection[str]) -> set[str]:
+    """Let these be told apart as long as there is room; all that are."""
+    await connection.execute(sql["admit_sources"], sorted(sources), MOST_SOURCES)
+    return {row["source"] for row in await connection.fetch(sql["list_sources_apart"])}
+
+
+def _named(source: str, known: Collection[str]) -> str:
+    return source if source in known else OTHER
+
+
+# ------------------------------------------------------------------------------------- making
+
+
+@dataclass(frozen=True, slots=True)
+class StatementDue:
+    """What there is to do: see `statement_due.sql`."""
+
+    now: datetime
+    today: date
+    is_counted: bool
+    closable: list[date]
+    closed: list[date]
+    checked_at: datetime | None
+    counted_at: datetime | None
+
+
+class LastCheck(NamedTuple):
+    """When, and in which database, statements were looked at last; and which one this is."""
+
+    checked_at: datetime | None
+    was: str | None
+    was_timeline: int | None
+    database: str
+    timeline: int
+
+
+async def note_days(connection: Connection, sql: Statements) -> None:
+    """Note the days that are over."""
+    await connection.execute(sql["note_days"])
+
+
+async def due(connection: Connection, sql: Statements) -> StatementDue:
+    """What there is to do."""
+    return StatementDue(**await one_row(connection, sql["statement_due"]))
+
+
+async def open_events(connection: Connection, sql: Statements) -> Counter[tuple[date, str, str]]:
+    """All that is unsettled, by day, source, and dead or open; page by page, in one snapshot."""
+    found: Counter[tuple[date, str, str]] = Counter()
+    last = 0
+    while rows := await connection.fetch(sql["open_of_days"], last, _PAGE):
+        last = rows[0]["last"]
+        for _, day, source, status, number in rows:
+            found[day, source, status] += number
+    return found
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What statements are added up from."""
+
+    fates: Fates
+    counted: dict[LineKey, int]
+    moves: Counter[LineKey]
+    duplicates: Counter[LineKey]
+
+
+async def ledger(
+    connection: Connection,
+    sql: Statements,
+    there: Mapping[tuple[date, str, str], int],
+    uncounted: Sequence[str],
+) -> Ledger:
+    """All that was kept, and what is there: of unsettled events, and of these partitions."""
+    raw: dict[str, list[Row]] = {
+        name: await connection.fetch(sql[name])
+        for name in ("trimmed_of_days", "moves_of_days", "duplicates_of_days", "counted_of_days")
+    }
+    sources = {source for _, source, _ in there}
+    for name in ("trimmed_of_days", "moves_of_days", "duplicates_of_days"):
+        sources |= {row["source"] for row in raw[name]}
+    known = await admit(connection, sql, sources)
+    fates: Fates = {}
+
+    def add(day: date, source: str, status: str, rows: int) -> None:
+        fates.setdefault(LineKey(day, source), Counter())[fate_of(status)] += rows
+
+    for day, source, status, rows in await connection.fetch(sql["settled_of_days"], uncounted):
+        add(day, source, status, rows)
+    for day, source, status, rows in raw["trimmed_of_days"]:
+        add(day, _named(source, known), status, rows)
+    for (day, source, status), rows in there.items():
+        add(day, _named(source, known), status, rows)
+    counted = {LineKey(day, source): rows for day, source, rows in raw["counted_of_days"]}
+    moves, duplicates = (
+        _by_key(raw[name], known) for name in ("moves_of_days", "duplicates_of_days")
+    )
+    return Ledger(fates, counted, moves, duplicates)
+
+
+def _by_key(rows: Iterable[Row], known: Collection[str]) -> Counter[LineKey]:
+    found: Counter[LineKey] = Counter()
+    for day, source, number in rows:
+        found[LineKey(day, _named(source, known))] += number
+    return found
+
+
+async def write_lines(
+    connection: Connection,
+    sql: Statements,
+    closing: Sequence[date],
+    lines: Mapping[LineKey, StatementLine],
+) -> None:
+    """Write the statement of closed days; those that are closing are closed with it."""
+    values = lines.values()
+    await connection.execute(
+        sql["write_lines"],
+        list(closing),
+        *_columns(list(lines), 2),
+        [each.counted for each in values],
+        [each.received for each in values],
+        [each.duplicates for each in values],
+        *([each.fates[fate] for each in values] for fate in FATES),
+    )
+
+
+async def witnesses(
+    connection: Connection, sql: Statements, today: date, last: LastCheck
+) -> list[StatementFinding]:
+    """What receipts, partitions, spools and positions of brokers say against what is there."""
+    found = [_stray(row) for row in await connection.fetch(sql["strays_of_days"])]
+    for row in await connection.fetch(sql["missing_receipts"]):
+        told = f"of {row['most']:,} receipts are not there any more"
+        found.append(
+            StatementFinding(row["day"], row["source"], names.RECEIPTS_MISSING, row["rows"], told)
+        )
+    for row in await connection.fetch(sql["partitions_gone"]):
+        told = f"went with the partition {row['part']}, which neither retention nor drop let go"
+        found.append(StatementFinding(row["day"], "", names.PARTITION_GONE, row["rows"], told))
+    for row in await connection.fetch(sql["spools_left"]):
+        if row["is_gone"]:
+            told = f"wait in the spool of {row['host']}, which nobody drains"
+            found += [
+                StatementFinding(today, source, names.SPOOL_LEFT, 0, told)
+                for source in row["spooled"]
+            ]
+    if last.checked_at is not None:
+        for row in await connection.fetch(sql["positions_gone_back"], last.checked_at):
+            now = "nowhere" if row["position"] is None else row["position"]
+            told = f"{row['stream']} was stored up to {row['was']}, and is up to {now}"
+            found.append(StatementFinding(today, row["source"], names.POSITION_GONE_BACK, 0, told))
+    return list({each[:3]: each for each in found}.values())
+
+
+def _stray(row: Row) -> StatementFinding:
+    if row["what"] == names.EVENTS_WITHOUT_RECEIPT:
+        told = f"came in webhooks whose receipts are not there, such as event {row['example']}"
+    else:
+        told = f"brought events of which none is there, such as receipt {row['example']}"
+    return StatementFinding(row["day"], row["source"], row["what"], row["rows"], told)
+
+
+async def write_findings(
+    connection: Connection, sql: Statements, found: Sequence[StatementFinding]
+) -> None:
+    """Write them, in place of those that were found before and hold no more."""
+    await connection.execute(sql["write_findings"], *_columns(found, 5), list(names.ONCE))
+
+
+async def last_check(connection: Connection, sql: Statements) -> LastCheck:
+    """When and where statements were looked at last."""
+    return LastCheck(*await one_row(connection, sql["last_check"]))
+
+
+async def note_check(
+    connection: Connection, sql: Statements, now: datetime, last: LastCheck
+) -> None:
+    """Note that they were looked at, and what streams were stored up to."""
+    await connection.execute(sql["keep_positions"])
+    await connection.execute(sql["note_check"], now, last.database, last.timeline)
+
+
+async def purge(connection: Connection, sql: Statements, age: timedelta) -> int:
+    """Remove the oldest statement, if it is as old as that; how many were removed."""
+    return int(await connection.fetchval(sql["purge_statements"], age))
+
+
+# ------------------------------------------------------------------------------------ reading
+
+
+class FindingsCount(NamedTuple):
+    """What nobody has accepted, by what; and seconds since the newest day with a statement."""
+
+    open: dict[str, int]
+    age: float | None
+
+
+async def count_findings(connection: Connection, sql: Statements) -> FindingsCount:
+    """As metrics show it."""
+    rows = await connection.fetch(sql["count_findings"])
+    open_ = {row["what"]: row["count"] for row in rows if row["what"] is not None}
+    return FindingsCount(open_, rows[0]["age"] if rows else None)
+
+
+async def shown(session: Session, day: date | None, source: str | None) -> list[Row]:
+    """The statement of a day: see `show_statement.sql`."""
+    return await session.fetch("show_statement", day, source)
+
+
+async def findings(session: Session, day: date | None, source: str | None) -> list[Row]:
+    """What does not add up of a day; and of others, what nobody has accepted."""
+    return await session.fetch("show_findings", day, source, _SHOWN)
+
+
+async def spools(session: Session) -> list[Row]:
+    """What receivers have on their disks: see `spools_left.sql`."""
+    return await session.fetch("spools_left")
+
+
+async def accept(session: Session, day: date, source: str | None, actor: str) -> int:
+    """Accept what does not add up of a day; how many findings."""
+    return int(await session.fetchval("accept_findings", day, source, actor))
+
+
+def _columns(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]

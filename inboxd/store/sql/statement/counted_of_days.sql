@@ -1,0 +1,5 @@
+-- What days had when they were closed.
+-- parameters: none
+-- returns: day, source, counted
+-- locks: nothing
+SELECT day, source, counted FROM {schema}.statement_lines

@@ -1,0 +1,5 @@
+-- What was sent again.
+-- parameters: none
+-- returns: day, source, rows
+-- locks: nothing
+SELECT day, source, rows FROM {schema}.statement_duplicates

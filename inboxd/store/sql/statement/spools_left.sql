@@ -1,0 +1,10 @@
+-- What receivers have on their disks, as they last said: answered, and not in the database yet.
+-- parameters: none
+-- returns: receiver, host, spooled (text[] sources), trouble, is_gone (nobody drains it: it has ended, or is dead)
+-- locks: nothing
+SELECT r.name AS receiver, r.host, r.spooled, r.trouble,
+       r.state NOT IN ('running', 'draining') OR r.beat_at < now() - interval '10 minutes' AS is_gone
+  FROM {schema}.receivers r
+ WHERE r.spooled <> '{}'
+   AND NOT EXISTS (SELECT FROM {schema}.receivers n WHERE n.host = r.host AND n.started_at > r.started_at)
+ ORDER BY 1, 2 LIMIT 100

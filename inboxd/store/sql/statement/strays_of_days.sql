@@ -1,0 +1,6 @@
+-- What has no counterpart, of all partitions together.
+-- parameters: none
+-- returns: day, source, what, rows, example
+-- locks: nothing
+SELECT day, source, what, sum(rows)::bigint AS rows, min(example::text)::uuid AS example
+  FROM {schema}.statement_strays GROUP BY 1, 2, 3
