@@ -1,20 +1,25 @@
-"""`inboxd events count`, `inboxd commands count`: the totals, each with how exact it is.
+"""`inboxd events count`, `inboxd commands count`: how many, each number with how exact it is.
 
-*See:* `inboxd.operations.totals`, which says what they are made of.
+Totals of a type and a tenant are true at any size; with any other filter of lists rows are looked
+at, as far as a list would look.
+*See:* `inboxd.operations.totals`, which says what totals are made of; `operations/counting.py`.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from inboxd.cli import columns
+from inboxd.cli import actions, columns
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.options import Looking, Tenant, examples
-from inboxd.cli.output import Table, TableColumn, remark
+from inboxd.cli.options import Looking, Statuses, examples
+from inboxd.cli.output import Table, TableColumn, remark, show
+from inboxd.cli.row_lists import EventListFilter, ListFilter
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
+    from inboxd.operations.counting import FoundNumbers
     from inboxd.operations.totals import Number, Totals
+    from inboxd.store.finding import Filter
     from inboxd.store.wakeups import HotTable
 
 _NAMES = (
@@ -27,33 +32,75 @@ _TOLD = {
     "at_least": "at least so many",
     "about": "by statistics, some seconds behind",
 }
+# What totals know; anything else is looked for.
+_OF_TOTALS = ("type", "tenant")
 
 
 def add_to(app: CommandGroup, table: "HotTable") -> None:
     """Add the command to a group."""
+    events = table == "events"
+    lines = (
+        "--type email.send --tenant acme --json",
+        "--topic orders --since 1d" if events else "--queue email --status failed --since 1d",
+        "--payload order_id=17 --look 1000000",
+    )
 
     @app.command(
-        help=f"Count {table}: all, and by what became of them; each number says how exact it is.",
+        options={
+            "wanted": actions.row_filter(table),
+            "where": EventListFilter if events else ListFilter,
+        },
+        help=f"Count {table}: all, or those that a filter of lists finds, and by what became of "
+        "them; each number says how exact it is.",
         epilog=examples(
-            f"inboxd {table} count", f"inboxd {table} count --type email.send --tenant acme --json"
+            f"inboxd {table} count", *(f"inboxd {table} count {line}" for line in lines)
         ),
     )
-    def count(
-        type: Annotated[
-            str | None, typer.Option("--type", metavar="TYPE", help="Only of this type.")
-        ] = None,
-        tenant: Tenant = None,
-        *,
-        given: Looking,
-    ) -> None:
-        from inboxd.operations.totals import count_all
+    def count(*, wanted: Any, status: Statuses = None, where: Any, given: Looking) -> None:
+        texts = {**asdict(wanted), **asdict(where)}
+        look, commands = texts.pop("look"), texts.pop("commands", None) or ()
+        others = [name for name, value in texts.items() if value and name not in _OF_TOTALS]
+        if others or status or commands or look is not None:
+            from inboxd.operations import read_filter
 
-        found = given.ask(lambda session: count_all(session, table, type_=type, tenant=tenant))
-        numbers = {name: getattr(found, name) for name in _NAMES}
-        document = {name: _json(number) for name, number in numbers.items()}
-        document["days_without_census"] = found.days_without_census
-        given.print(document, [_table(table, numbers)])
-        _doubt(found)
+            filter_ = read_filter(texts, statuses=status or (), commands=commands)
+            _print_found(table, filter_, look, given)
+        else:
+            _print_totals(table, texts.get("type"), texts.get("tenant"), given)
+
+
+def _print_totals(table: "HotTable", type_: str | None, tenant: str | None, given: Looking) -> None:
+    from inboxd.operations.totals import count_all
+
+    found = given.ask(lambda session: count_all(session, table, type_=type_, tenant=tenant))
+    _print(table, found, {"days_without_census": found.days_without_census}, given)
+    if found.days_without_census:
+        days = plural(found.days_without_census, "day")
+        remark(f"Not counted yet: {days} of history (the leader counts one after the other).")
+
+
+def _print_found(table: "HotTable", wanted: "Filter", look: int | None, given: Looking) -> None:
+    from inboxd.operations.counting import count_found
+
+    found = given.ask(lambda session: count_found(session, table, wanted, look))
+    looked = {"looked_at": found.looked, "looked_back_to": found.looked_back_to}
+    remarks = []
+    if found.looked_back_to is not None:
+        rows = plural(found.looked, "row")
+        remarks = [f"Looked back to {show(found.looked_back_to)} ({rows}); --look N looks further."]
+    _print(table, found, looked, given, remarks)
+
+
+def _print(
+    table: str,
+    found: "Totals | FoundNumbers",
+    more: dict[str, Any],
+    given: Looking,
+    remarks: Sequence[str] = (),
+) -> None:
+    numbers: dict[str, Number | None] = {name: getattr(found, name) for name in _NAMES}
+    document = {name: _json(number) for name, number in numbers.items()} | more
+    given.print(document, [_table(table, numbers)], remarks)
 
 
 def _json(number: "Number | None") -> Any:
@@ -76,9 +123,3 @@ def _table(table: str, numbers: dict[str, "Number | None"]) -> Table:
         TableColumn("how exact", "exactness"),
     )
     return columns.table(heads, shown)
-
-
-def _doubt(found: "Totals") -> None:
-    if found.days_without_census:
-        days = plural(found.days_without_census, "day")
-        remark(f"Not counted yet: {days} of history (the leader counts one after the other).")

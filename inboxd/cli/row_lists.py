@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Where(Options):
-    """What lists alone are filtered by."""
+class ListFilter(Options):
+    """What lists and counts are filtered by."""
 
     until: Annotated[
         str | None,
@@ -73,14 +73,14 @@ class _Where(Options):
         typer.Option(
             metavar="N",
             min=1,
-            help="Look at N rows before the list ends and says how far it came; else at some ten "
+            help="Look at N rows before it ends and says how far it came; else at some ten "
             "thousand, which is quick.",
         ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class _WhereOfEvents(_Where):
+class EventListFilter(ListFilter):
     """And of events besides."""
 
     commands: Annotated[
@@ -107,7 +107,7 @@ def add_list(app: CommandGroup, table: "HotTable") -> None:
         "list",
         options={
             "wanted": actions.row_filter(table),
-            "where": _WhereOfEvents if events else _Where,
+            "where": EventListFilter if events else ListFilter,
         },
         help=f"List {table}, newest first; payloads are not shown.",
         epilog=examples(*(f"inboxd {table} list {line}" for line in lines)),

@@ -173,6 +173,13 @@ async def rows(
     return await session.fetch(f"found_{table}", *hits_given(hits))
 
 
+async def statuses(
+    session: Session, table: HotTable, hits: Sequence[tuple[int, datetime | None]]
+) -> list[Row]:
+    """What became of the rows that looks of this snapshot found, by id descending."""
+    return await session.fetch(f"statuses_{table}", *hits_given(hits))
+
+
 def hits_given(hits: Sequence[tuple[int, datetime | None]]) -> tuple[object, ...]:
     """What looks found, as the statements take it that read rows."""
     unsettled = [id_ for id_, finished in hits if finished is None]

@@ -52,6 +52,46 @@ def test_events_are_counted_of_a_type_and_of_a_tenant(cli: Cli, sql: Sql) -> Non
         assert "processing" not in _shown(cli("events", "count", *wanted).out)
 
 
+def test_a_count_has_the_filters_of_lists(cli: Cli, sql: Sql) -> None:
+    """As many as the list shows, by what became of them."""
+    ids = [emit(sql, "a.b", payload=f'{{"n": {n}}}') for n in range(4)]
+    settle(sql, ids[0])
+    settle(sql, ids[1])
+    fail(sql, "events", ids[2])
+    emit(sql, "x.y", payload='{"n": 1}')
+    for wanted in (
+        ("--status", "failed"),
+        ("--status", "succeeded", "--status", "pending"),
+        ("--topic", "default", "--type", "a.b"),
+        ("--payload", "n=1"),
+        ("--since", "1h", "--by", "ended"),
+        ("--until", "1d"),
+        ("--entity", "order:17"),
+        ("--commands", "failed"),
+        ("--error", "nothing of the kind"),
+    ):
+        listed = cli("events", "list", "--json", "--limit", "100", *wanted).json["events"]
+        found = cli("events", "count", "--json", *wanted).json
+        assert found["total"] == {"rows": len(listed), "exactness": "exact"}, wanted
+        ended = [row for row in listed if row["status"] == "succeeded"]
+        assert found["successes"]["rows"] == len(ended), wanted
+        assert found["looked_back_to"] is None
+    shown = _shown(cli("events", "count", "--payload", "n=1").out)
+    assert (shown["total"], shown["pending"]) == (("2", "exactly"), ("1", "exactly"))
+    assert "processing" not in shown
+
+
+def test_a_count_that_was_not_looked_through_says_how_far_it_came(cli: Cli, sql: Sql) -> None:
+    for _ in range(6):
+        emit(sql, "a.b")
+    told = cli("events", "count", "--topic", "default", "--look", "2")
+    assert _shown(told.out)["total"] == ("2+", "at least so many")
+    assert "--look N looks further" in told.err
+    found = cli("events", "count", "--topic", "default", "--look", "2", "--json").json
+    assert found["total"] == {"rows": 2, "exactness": "at_least"}
+    assert (found["looked_at"], found["looked_back_to"] is None) == (2, False)
+
+
 def test_what_is_not_counted_exactly_is_told(
     cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:

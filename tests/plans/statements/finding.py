@@ -81,6 +81,7 @@ def _of(table: Table) -> dict[str, tuple[Case, tuple[str, ...]]]:
             )
             for index in _INDEXES
         },
+        f"statuses_{table}": (_case(lambda s: finding.statuses(s, table, found)), key),
         f"found_{table}": (_case(lambda s: finding.rows(s, table, found)), key),
         f"lowest_after_{table}": (
             _case(lambda s: finding.lowest_after(s, table, _TODAY, _DAY, none=_TOP, near=5)),
