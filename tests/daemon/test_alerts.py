@@ -23,7 +23,7 @@ OF_WHAT_IS_THERE = {
     "inboxd_kept_event_age_seconds",
     *("inboxd_blocked_keys", "inboxd_blocked_key_age_seconds", "inboxd_blocked_line_age_seconds"),
     "inboxd_breaker_backlog_age_seconds",
-    "inboxd_retention_lag_seconds",
+    *("inboxd_retention_lag_seconds", "inboxd_statement_findings"),
     "inboxd_endpoint_failure_age_seconds",
     "inboxd_webhook_last_success_timestamp_seconds",
     "inboxd_webhook_held_since_timestamp_seconds",
