@@ -33,6 +33,7 @@ from inboxd.engine.parts import Parts
 from inboxd.engine.target_calls import watch
 from inboxd.engine.versions import LeftToPeer
 from inboxd.errors import HandlerTimeout, InboxdError, LeaseLost, Reject, TooNew
+from inboxd.model.lineage import story_age, told_time
 from inboxd.model.outcome import explain
 from inboxd.store import batches, commands, emitted
 from inboxd.store.connections import VOID, Connection, is_passing
@@ -202,7 +203,10 @@ class CommandRun:
             if row["ordering_key"] is not None:
                 await self._settler.written(row)
             await self._commit(own, ended)
-        self._count(row, "succeeded", cast("Settlement", ended.outcome).seconds)
+        seconds = cast("Settlement", ended.outcome).seconds
+        self._count(row, "succeeded", seconds)
+        if not ended.writes:
+            self._end_story(row, seconds)
         return written
 
     async def _fall_back(self, handler: CommandHandler, row: ClaimedCommand) -> Ended | None:
@@ -346,3 +350,9 @@ class CommandRun:
             after(row),
             row["tenant"],
         )
+
+    def _end_story(self, row: ClaimedCommand, seconds: float) -> None:
+        """It brought nothing about: how long after the beginning of its story it succeeded."""
+        age = story_age(row["correlation_id"], told_time(row["command_id"]), row["age"])
+        if age is not None:
+            self._parts.metrics.tally.end_story("command", row["type"], age + seconds)

@@ -23,7 +23,14 @@ from inboxd.engine.outcomes import is_ours, parent_of
 from inboxd.engine.parts import Parts
 from inboxd.engine.target_calls import watch
 from inboxd.events.set_aside import SetAside
-from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults, counted
+from inboxd.events.settling import (
+    EventSettling,
+    Outgoing,
+    PageFailedBy,
+    PageResults,
+    counted,
+    ended_story,
+)
 from inboxd.model.outcome import Outcome, Succeeded
 from inboxd.store import bodies
 from inboxd.store.connections import Connection
@@ -210,5 +217,7 @@ def _succeeded(row: ClaimedEvent, seconds: float, sent: Outgoing, results: PageR
     results.done.append((row["id"], seconds))
     if sent.drafts or sent.events or sent.plans:
         sent.note(parent_of(row), results)
+    else:
+        results.stories += ended_story(row, seconds)
     if results.tells:
         results.told.append(partial(row_log.event_succeeded, row, seconds, len(sent)))

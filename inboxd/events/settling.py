@@ -23,6 +23,7 @@ from inboxd.engine.versions import LeftToPeer
 from inboxd.errors import InboxdError
 from inboxd.events.page_order import PageOrder
 from inboxd.model.backoff import Policy
+from inboxd.model.lineage import story_age
 from inboxd.model.outcome import Dead, Outcome, Unsuccessful, explain
 from inboxd.settings import Events as Limits
 from inboxd.store import batches, emitted, events, lines, wakeups
@@ -53,6 +54,12 @@ def counted(row: ClaimedEvent, outcome: Outcome, seconds: float) -> EventExecuti
     return EventExecution(*kept, outcome, seconds, waited, row["age"], after(row))
 
 
+def ended_story(row: ClaimedEvent, seconds: float) -> list[tuple[str, float]]:
+    """What is noted of an event that succeeded and brought nothing about, if its story tells."""
+    age = story_age(row["correlation_id"], row["created_at"], row["age"])
+    return [] if age is None else [(row["type"], age + seconds)]
+
+
 class PageFailedBy(InboxdError):
     """A transaction cannot commit because of one event, or of a chunk that begins with it."""
 
@@ -77,6 +84,8 @@ class PageResults:
     # Batches to fold once the page has committed.
     fold: list[int] = field(default_factory=list)
     counts: list[EventExecution] = field(default_factory=list)
+    # Of events that succeeded and brought nothing about: type, and seconds since the story began.
+    stories: list[tuple[str, float]] = field(default_factory=list)
     spoiled: PageFailedBy | None = None
     # Of events in lines: which lines stand still, and what is lined up for that.
     order: PageOrder | None = None
@@ -237,6 +246,8 @@ class EventSettling:
         tally = self._parts.metrics.tally
         for topic, type_, tenant, outcome, seconds, waited, age, follows in results.counts:
             tally.add("event", type_, name(outcome), seconds, waited, topic, age, follows, tenant)
+        for type_, seconds in results.stories:
+            tally.end_story("event", type_, seconds)
         for batch in results.fold:
             self._parts.folder.note(batch)
         self.tell(results)

@@ -46,6 +46,36 @@ class Lineage(NamedTuple):
     traceparent: str | None = None
 
 
+def told_time(id_: UUID | str | None) -> float | None:
+    """When a time-ordered UUID was made, in seconds since the epoch; None: this is none."""
+    if isinstance(id_, UUID):
+        value = id_.int
+        return (value >> 80) / 1000 if value >> 76 & 0xF == _TIME_ORDERED else None
+    if id_ is None or len(id_) != _UUID_TEXT or id_[14] != str(_TIME_ORDERED):
+        return None
+    try:
+        return int(id_[:8] + id_[9:13], 16) / 1000
+    except ValueError:
+        return None
+
+
+# The version of such a UUID, and how long its text is.
+_TIME_ORDERED, _UUID_TEXT = 7, 36
+
+
+def story_age(correlation_id: str | None, born: float | None, age: float) -> float | None:
+    """How long ago the story of a row began; None: its correlation id does not tell.
+
+    born: when the row was created, in seconds since the epoch, and age: how long ago that is, both
+    by the database. A row without a correlation id begins the story. A webhook's story begins when
+    it was received, by its receiver's clock; a producer's when its row was made.
+    """
+    if correlation_id is None:
+        return age
+    begun = told_time(correlation_id)
+    return None if begun is None or born is None else max(0.0, age + born - begun)
+
+
 def child_of(parent: Lineage, parent_id: UUID) -> Lineage:
     """The lineage of what the row `parent_id` creates; a parent without a story begins one."""
     return Lineage(parent.correlation_id or str(parent_id), parent_id, parent.traceparent)

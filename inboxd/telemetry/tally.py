@@ -152,6 +152,11 @@ class Tally(Collector):
         self._completions: dict[tuple[str, str, str], _Histogram] = defaultdict(
             lambda: _Histogram(LATENCY_BUCKETS)
         )
+        # Of rows that ended a branch of their story, since it began, by kind and type.
+        self._stories: dict[tuple[str, str], _Histogram] = defaultdict(
+            lambda: _Histogram(LATENCY_BUCKETS)
+        )
+        self._ended: dict[tuple[Kind, str], list[float]] = {}
         # Executions of what had failed before, by kind, type, what they follow, and outcome.
         self._reprocessed: Counter[tuple[str, str, After, Outcome]] = Counter()
         self._statistics: dict[StatisticKey, _Sums] = {}
@@ -215,6 +220,20 @@ class Tally(Collector):
             return tenant
         return OTHER if self.most_tenants else None
 
+    def end_story(self, kind: Kind, type: str, seconds: float) -> None:
+        """Count a row that succeeded and brought nothing about, so long after its story began."""
+        ended = self._ended.setdefault((kind, type), [])
+        ended.append(seconds)
+        if len(ended) >= MAX_UNFOLDED:
+            self._fold_stories()
+
+    def _fold_stories(self) -> None:
+        ended, self._ended = self._ended, {}
+        for (kind, type_), seconds in ended.items():
+            known = (kind, type_) in self._stories or len(self._stories) < MAX_SERIES
+            seconds.sort()
+            self._stories[kind, type_ if known else OTHER].fold(seconds, sum(seconds))
+
     def fail(self, kind: Kind, type: str, error: str) -> None:
         """Count one failed execution by the class of its exception."""
         key = (kind, type, error)
@@ -241,6 +260,7 @@ class Tally(Collector):
             self._fold_series(key, durations, latencies, sums)
             if after:
                 self._reprocessed[kind, key.type, after, outcome] += len(durations)
+        self._fold_stories()
         self._drop_oldest()
 
     def _bounded(self, key: _Key) -> _Key:
@@ -319,6 +339,8 @@ class Tally(Collector):
             counters["reprocessed"].add_metric(reprocessed, count)
         for lane, histogram in self._completions.items():
             histograms["completion"].add_metric(lane, histogram.buckets(), histogram.total)
+        for story, histogram in self._stories.items():
+            histograms["story"].add_metric(story, histogram.buckets(), histogram.total)
         for (kind, name), histogram in self._latencies.items():
             queue = [] if kind == "event" else [name]
             histograms[kind].add_metric(queue, histogram.buckets(), histogram.total)
@@ -368,6 +390,12 @@ def _families() -> tuple[dict[str, CounterMetricFamily], dict[str, HistogramMetr
             "inboxd_completion_duration_seconds",
             "Time from a row's creation to its success.",
             labels=["kind", "queue", "type"],
+        ),
+        "story": histogram(
+            "inboxd_story_duration_seconds",
+            "Time from a story's beginning (a webhook's reception, a producer's row) to the "
+            "success of a row that brought nothing about, by the type of that row.",
+            labels=["kind", "type"],
         ),
         "event": histogram(
             "inboxd_event_wait_duration_seconds",

@@ -2,10 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from inboxd import operations
+from inboxd.model.lineage import uuid7
 from inboxd.operations.overview import completed as read_completed
 from inboxd.store.session import Session
 from tests.daemon.inbox import KINDS, Inbox, Kind
@@ -122,6 +124,26 @@ async def _status(inbox: Inbox, kind: Kind, type_: str) -> dict[str, Any]:
     assert [each | {"hours": 1} for each in day] == hour
     found = [row for row in hour if (row["kind"], row["type"]) == (kind, type_)]
     return found[0] if found else {}
+
+
+async def test_a_story_is_timed_by_its_last_effects(inbox: Inbox, worker: Worker) -> None:
+    """An event of an hour ago sends commands, which bring nothing about: it is they that end it."""
+
+    async def stories(kind: Kind, type_: str, what: str = "count") -> float:
+        labels = f'kind="{kind}",type="{type_}"'
+        return await worker.metric(f"inboxd_story_duration_seconds_{what}{{{labels}}}")
+
+    begun = uuid7()
+    hour_ago = UUID(int=begun.int - (3_600_000 << 80))
+    row = await inbox.write("event", "test.fan", {"sends": 2}, correlation_id=str(hour_ago))
+    await inbox.succeeded("event", row)
+
+    async def ended() -> bool:
+        return await stories("command", "test.noop") == 2
+
+    await eventually(ended)
+    assert 2 * 3600 <= await stories("command", "test.noop", "sum") < 2 * 3700
+    assert await stories("event", "test.fan") == 0
 
 
 async def _shows(worker: Worker, kind: Kind, replays: int) -> None:

@@ -25,7 +25,7 @@ from inboxd.engine.target_calls import TargetCall
 from inboxd.errors import BrokerUnavailable, MessageRefused
 from inboxd.events.page_order import PageOrder
 from inboxd.events.relays.messages import RelayMessages
-from inboxd.events.settling import EventSettling, PageResults, counted
+from inboxd.events.settling import EventSettling, PageResults, counted, ended_story
 from inboxd.events.sources.bucket_claim import BucketClaim
 from inboxd.model.outcome import Succeeded, explain
 from inboxd.registry.relays import breaker_of
@@ -133,6 +133,7 @@ class RelayPage:
         """Count what has committed, and tell of it."""
         for row, seconds in self._confirmed:
             self.results.counts.append(counted(row, Succeeded(), seconds))
+            self.results.stories += ended_story(row, seconds)
             if self.results.tells:
                 self.results.told.append(partial(row_log.event_succeeded, row, seconds, 0))
         self._settling.count(self.results)

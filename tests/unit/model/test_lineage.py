@@ -1,10 +1,12 @@
 """Children belong to their parent's story; ids are ordered by time."""
 
 import time
-from uuid import RFC_4122, UUID
+from uuid import RFC_4122, UUID, uuid4
+
+import pytest
 
 from inboxd.model import lineage
-from inboxd.model.lineage import Lineage, child_of, uuid7, uuid7s
+from inboxd.model.lineage import Lineage, child_of, story_age, told_time, uuid7, uuid7s
 
 PARENT = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
 
@@ -46,3 +48,20 @@ def test_many_uuid7_ascend_and_are_what_the_rfc_says() -> None:
     assert before <= made[0].int >> 80
     assert made[-1].int >> 80 <= time.time_ns() // 1_000_000 + 2
     assert uuid7s(0) == []
+
+
+def test_a_time_ordered_id_tells_when_it_was_made() -> None:
+    at = told_time(PARENT)
+    assert at == told_time(str(PARENT)) == 1688172768.406
+    for other in (None, uuid4(), str(uuid4()), "order 7", "x" * 14 + "7" + "x" * 21):
+        assert told_time(other) is None, other
+
+
+def test_the_age_of_a_story_is_counted_from_its_first_row() -> None:
+    begun = told_time(PARENT)
+    assert begun is not None
+    assert story_age(str(PARENT), begun + 50, 10.0) == pytest.approx(60)
+    assert story_age(None, begun, 10.0) == 10.0, "it begins with this row"
+    assert story_age("order 7", begun, 10.0) is None
+    assert story_age(str(PARENT), None, 10.0) is None
+    assert story_age(str(PARENT), begun - 5, 1.0) == 0.0, "the clocks of two hosts"

@@ -82,6 +82,21 @@ def test_what_is_reprocessed_is_told_apart_and_timed_from_its_creation() -> None
     assert value(registry, f"{name}_bucket", **lane, le="300.0") == 2
 
 
+def test_stories_are_timed_by_the_type_that_ended_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally_module, "MAX_UNFOLDED", 2)
+    monkeypatch.setattr(tally_module, "MAX_SERIES", 2)
+    tally, registry = Tally(Clock()), CollectorRegistry()
+    registry.register(tally)
+    for seconds in (0.5, 59.0, 61.0):
+        tally.end_story("command", "pay", seconds)
+    tally.end_story("event", "seen", 1.0)
+    tally.end_story("event", "third", 1.0)
+    name, pay = "inboxd_story_duration_seconds", {"kind": "command", "type": "pay"}
+    assert value(registry, f"{name}_sum", **pay) == 120.5
+    assert value(registry, f"{name}_bucket", **pay, le="60.0") == 2, "R4.5: within a minute"
+    assert value(registry, f"{name}_count", kind="event", type=OTHER) == 1
+
+
 def test_statistics_that_could_not_be_written_come_again_by_the_minute() -> None:
     clock = Clock(1_203.0)
     tally = Tally(clock)
