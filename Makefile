@@ -19,7 +19,7 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup constraints check fmt test test-brokers test-databases test-gate test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist clean
+.PHONY: help setup constraints check fmt test test-brokers test-databases test-gate test-large test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,7 +62,7 @@ fmt: $(READY) ## format, and mend what can be mended
 	@$(BIN)/ruff format
 
 # POSTGRES: the folder of another one's programs, as in Debian's package: /usr/lib/postgresql/15/bin
-test test-long test-plans test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES)
+test test-large test-long test-plans test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES)
 
 # Many interpreters start here: where the environment says so, each would compile everything again.
 steady test test-brokers test-databases test-gate test-long test-plans test-pooler test-screens: export PYTHONDONTWRITEBYTECODE :=
@@ -121,6 +121,11 @@ PLANS ?= not long
 
 test-plans: $(READY) ## the plans of all statements in all states of statistics (POSTGRES=/usr/lib/postgresql/15/bin)
 	@$(BIN)/pytest -m '$(PLANS)' -k 'not fewstates' $(SIDE_BY_SIDE) $(or $(TESTS),tests/plans)
+
+# Ten million rows in sixty days; forty million with DAYROWS=666667.
+test-large: $(READY) ## lists, pages, totals and statements on ten million rows in sixty days, by hand (DAYROWS=166667)
+	@INBOXD_TEST_ROWS_A_DAY=$(or $(DAYROWS),166667) $(BIN)/pytest -m '' --numprocesses 0 $(OPTIONS) $(or $(TESTS),tests/plans/test_numbers_size.py \
+	  tests/plans/test_finding_size.py tests/plans/test_pages_size.py)
 
 test-pooler: $(READY) ## the tests of whole workers and of producers, through PgBouncer
 	@INBOXD_TEST_POOLER=1 $(BIN)/pytest -m 'not long' $(SIDE_BY_SIDE) tests/cli tests/daemon tests/faults tests/producers
