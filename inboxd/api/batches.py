@@ -46,7 +46,7 @@ class Batch(Continued, Node):
         commands: Iterable[object] = (),
         *,
         name: str | None = None,
-        type: str | None = None,
+        batch_type: str | None = None,
         **options: Unpack[SendOptions],
     ) -> Batch:
         """Make a batch that is a member of this one; the options are for each of its commands.
@@ -54,7 +54,9 @@ class Batch(Continued, Node):
         Its continuations are members of this batch as well, so this one ends after them.
         """
         tenant = options.get("tenant")
-        inner = self._groups.make("batch", name, type=type, parent=self._making, tenant=tenant)
+        inner = self._groups.make(
+            "batch", name, type=batch_type, parent=self._making, tenant=tenant
+        )
         return filled(self._groups, inner, commands, options)
 
 

@@ -176,20 +176,20 @@ class _Context(Generic[C]):
         commands: Iterable[object] = (),
         *,
         name: str | None = None,
-        type: str | None = None,
+        batch_type: str | None = None,
         open: bool = False,
         expires: Duration = OPEN_FOR,
         **options: Unpack[SendOptions],
     ) -> Batch:
         """Make a batch of commands; the options are for each of them, and `tenant` for the batch.
 
-        `type` says what kind of work it is, by which lists are filtered; `name` is any text.
+        `batch_type` says what kind of work it is, by which lists are filtered; `name` is any text.
         An `open` batch may be filled by other handlers, with `add_to`, until one of them closes it
         with `close_batch`; left open for longer than `expires`, it takes no more.
         """
         closes = duration.seconds(expires) if open else None
         making = self._grouping().make(
-            "batch", name, type=type, tenant=options.get("tenant"), expires=closes
+            "batch", name, type=batch_type, tenant=options.get("tenant"), expires=closes
         )
         return filled(self._grouping(), making, commands, options)
 

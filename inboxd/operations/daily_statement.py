@@ -5,7 +5,6 @@ as `checked_at` says.
 *See:* `inboxd.maintenance.daily_statement`, which makes it; `cli/statement.py`, which prints it.
 """
 
-from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
@@ -13,6 +12,7 @@ from inboxd.errors import NotFound, UsageError
 from inboxd.model.daily_statement import FATES
 from inboxd.store import daily_statement as store
 from inboxd.store import operations as audit
+from inboxd.store.connections import Row
 from inboxd.store.session import Session
 
 _SUMMED = ("received", "duplicates", *FATES, "difference")
@@ -58,7 +58,7 @@ async def statement(
     }
 
 
-def _line(row: Mapping[str, Any]) -> dict[str, Any]:
+def _line(row: Row) -> dict[str, Any]:
     sums = {name: row[name] for name in _SUMMED if name != "difference"}
     difference = row["received"] - row["duplicates"] - sum(row[name] for name in FATES)
     return {

@@ -11,8 +11,8 @@
 - Relays: `relays` (leases of buckets).
 - Messages of brokers: `stream_positions`, `message_readers` (who reads them).
 - Webhooks: `receipts`, `receivers` (who receives), `endpoints` (who gets ours).
-- Numbers: `statistics` (what was done), `samples` (what waits), `census`, `totals` (what there is);
-  `notices` of them; `markers` beside their charts.
+- Numbers: `statistics` (what was done), `samples` (what waits), `census`, `totals` (what there is),
+  `daily_statement` (whether it adds up); `notices` of them; `markers` beside their charts.
 - Growth: `partitions`, `retention`, `copying` (exports), `purging`.
 - Operators look: `finding` (lists), `listing`, `queues`, `batch_listing`, `story`, `diagnosis`,
   `waiting` (what holds a row), `payloads` (as text); and act: `operations`, `bulk_actions` (on all

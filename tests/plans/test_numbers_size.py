@@ -90,7 +90,7 @@ async def _count(database: Database) -> None:
             await Census(context, _leads).take()
             await statements.make()
             closed = "select count(*) from inboxd.statement_days where closed_at is null"
-            return await database.fetchval(closed) == 0
+            return bool(await database.fetchval(closed) == 0)
 
         await eventually(is_made, 3600)
 

@@ -26,8 +26,10 @@ def labels_of() -> dict[str, set[str]]:
     """The labels of each series, by its name in PromQL."""
     metrics = Metrics("1.2.3")
     found = {"inboxd_build_info": {"version", "python"}}
-    rooms = (metrics, metrics.webhooks, metrics.relays, metrics.messages, metrics.samples)
-    rooms = (*rooms, metrics.statement)
+    rooms = (
+        *(metrics, metrics.webhooks, metrics.relays, metrics.messages),
+        *(metrics.samples, metrics.statement),
+    )
     own = [each for room in rooms for each in vars(room).values()]
     for metric in (*own, *metrics.tally.describe(), *metrics.samples.describe()):
         name = getattr(metric, "_name", getattr(metric, "name", ""))

@@ -112,14 +112,15 @@ def test_an_open_batch_expires_and_may_be_closed_where_it_was_made(ctx: EventCon
 
 
 def test_a_batch_and_a_workflow_have_a_type_beside_their_name(ctx: EventContext) -> None:
-    outer = ctx.batch(name="any text", type="school.mails")
-    outer.batch([], type="school.mail")
+    outer = ctx.batch(name="any text", batch_type="school.mails")
+    outer.batch([Mail()], type="a.mail", batch_type="school.mail")
     ctx.workflow("seed", type="school.seed")
     ctx.workflow("plain")
     kinds = ["school.mails", "school.mail", "school.seed", None]
     assert [made.type for made in plan(ctx).batches] == kinds
+    assert [draft.type for draft in ctx.drafts] == ["a.mail"], "of its commands"
     with pytest.raises(UsageError, match="a batch's type"):
-        context().batch(type="a" * 256)
+        context().batch(batch_type="a" * 256)
 
 
 def test_a_batch_made_elsewhere_is_filled_and_closed(ctx: EventContext) -> None:

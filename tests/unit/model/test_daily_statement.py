@@ -32,8 +32,8 @@ def _line(found: dict[LineKey, StatementLine]) -> StatementLine:
 def _closed(fates: Fates, moves: int = 0, duplicates: int = 0) -> StatementLine:
     """The line when its day is closed."""
     again = {SHOP: duplicates} if duplicates else {}
-    given = {"counted": {}, "fates": fates, "moves": {SHOP: moves}, "duplicates": again}
-    return _line(add_up([], [DAY], **given))
+    moved = {SHOP: moves}
+    return _line(add_up([], [DAY], counted={}, fates=fates, moves=moved, duplicates=again))
 
 
 @given(first=_FATES, then=_FATES, moved=st.integers(0, 5), more=st.integers(0, 5))

@@ -93,7 +93,7 @@ def test_stories_are_timed_by_the_type_that_ended_them(monkeypatch: pytest.Monke
     tally.end_story("event", "third", 1.0)
     name, pay = "inboxd_story_duration_seconds", {"kind": "command", "type": "pay"}
     assert value(registry, f"{name}_sum", **pay) == 120.5
-    assert value(registry, f"{name}_bucket", **pay, le="60.0") == 2, "R4.5: within a minute"
+    assert value(registry, f"{name}_bucket", **pay, le="60.0") == 2, "within a minute"
     assert value(registry, f"{name}_count", kind="event", type=OTHER) == 1
 
 
