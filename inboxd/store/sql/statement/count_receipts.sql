@@ -8,10 +8,10 @@ SELECT r.source, count(*) AS rows, count(*) FILTER (WHERE r.outcome = 'duplicate
        count(*) FILTER (WHERE r.is_stray) AS strays,
        (min(r.receipt_id::text) FILTER (WHERE r.is_stray))::uuid AS example
   FROM (SELECT o.source, o.outcome, o.receipt_id,
-               $5 AND o.outcome IN ('stored', 'broken', 'contradiction') AND o.event_ids <> '{}'
+               $5::boolean AND o.outcome IN ('stored', 'broken', 'contradiction') AND o.event_ids <> '{}'
                AND NOT EXISTS (SELECT FROM {schema}.events e WHERE e.causation_id = o.receipt_id OFFSET 0)
                AND NOT EXISTS (SELECT FROM {schema}.events_history h
-                                WHERE h.causation_id = o.receipt_id AND h.finished_at >= $1 - interval '1 day' OFFSET 0)
+                                WHERE h.causation_id = o.receipt_id AND h.finished_at >= $1::timestamptz - interval '1 day' OFFSET 0)
                AS is_stray
           FROM {schema}.receipts o
          WHERE o.received_at >= $1 AND o.received_at < $2 AND o.ctid >= $3 AND o.ctid < $4 OFFSET 0) AS r
