@@ -1,7 +1,7 @@
 -- The daily statement: what was received adds up with what became of it. Besides, batches have a type, and workers tell how new
 -- their code is.
 -- oldest code: 3
--- functions: first
+-- functions: first; new texts: open_batch, send_batch, send_workflow
 --
 -- Code of before makes no statements: when it leads, a day is closed later. Its leader counts days of history without their
 -- sources; the newer one, which leads as soon as it is there, counts them again.

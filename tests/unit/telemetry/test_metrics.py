@@ -59,7 +59,10 @@ def test_page_lists_every_metric_with_type_labels_and_meaning(metrics: Metrics) 
 
 def _labels(metrics: Metrics) -> list[tuple[str, tuple[str, ...]]]:
     # Families do not tell their labels until they have samples, so ask the metrics themselves.
-    rooms = (metrics, metrics.webhooks, metrics.relays, metrics.messages, metrics.samples)
+    rooms = (
+        *(metrics, metrics.webhooks, metrics.relays, metrics.messages),
+        *(metrics.samples, metrics.statement),
+    )
     own = [each for room in rooms for each in vars(room).values()]
     known = [*own, *metrics.tally.describe(), *metrics.samples.describe()]
     build = ("inboxd_build_info", ("version", "python"))

@@ -18,6 +18,7 @@ from inboxd.admin.screens import addresses
 from inboxd.admin.screens.formatting import FILTERS
 from inboxd.admin.screens.pages.paging import ListPart
 from inboxd.admin.screens.rendering import LANGUAGES, Renderer
+from inboxd.operations.failures import ArchivedGroup
 from inboxd.operations.labels import Label
 from inboxd.operations.lookup import Hit
 
@@ -108,7 +109,7 @@ def _find(text: str) -> tuple[str, dict[str, Any]]:
     }
 
 
-def _failures(text: str) -> tuple[str, dict[str, Any]]:
+def _failures(text: str, archived: ArchivedGroup | None = None) -> tuple[str, dict[str, Any]]:
     group = {
         "kind": "event",
         "fingerprint": text,
@@ -118,6 +119,7 @@ def _failures(text: str) -> tuple[str, dict[str, Any]]:
         "first_at": NOW,
         "last_at": NOW,
         "last_id": 1,
+        "archived": archived,
     }
     return "failures.html", {
         "total": 1,
@@ -126,12 +128,18 @@ def _failures(text: str) -> tuple[str, dict[str, Any]]:
         "titles": {"event": {text: Label(text, text)}},
         "key": lambda _: text,
         "on": (),
+        "archived": archived is not None,
+        "others": 1,
         "now": NOW,
         "query": QueryParams({"q": text}),
     }
 
 
-PAGES: list[Callable[[str], tuple[str, dict[str, Any]]]] = [_error, _find, _failures]
+def _archived(text: str) -> tuple[str, dict[str, Any]]:
+    return _failures(text, ArchivedGroup(NOW, text, text))
+
+
+PAGES: list[Callable[[str], tuple[str, dict[str, Any]]]] = [_error, _find, _failures, _archived]
 
 
 def _draw(page: Callable[[str], tuple[str, dict[str, Any]]], text: str, language: str) -> str:
