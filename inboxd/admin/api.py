@@ -29,7 +29,7 @@ from inboxd.admin.openapi import openapi
 from inboxd.admin.redaction import Redaction
 from inboxd.admin.revealing import Revealing
 from inboxd.admin.screens.pages.queries import page_size, row_number
-from inboxd.admin.screens.pages.row_filters import FILTERS, lane_of, read_query
+from inboxd.admin.screens.pages.row_filters import FILTERS, lane_of, read_query, refuse_guesses
 from inboxd.admin.screens.roles import Role, Visitor
 from inboxd.admin.tokens import Tokens
 from inboxd.errors import InboxdError, UsageError
@@ -118,9 +118,10 @@ class AdminApi:
             # Left unread, it would be a list of more than was asked for.
             names = ", ".join(sorted(known))
             raise UsageError(f"{strange[0]!r:.60} is no filter of a list: there are {names}")
-        wanted = read_query(table, query, self._redaction)
+        wanted = read_query(table, query)
         below, limit = row_number(query, "below"), page_size(query)
         async with self._session() as session:
+            await refuse_guesses(session, self._settings.admin, table, wanted)
             rows = await operations.find(session, table, wanted, below=below, limit=limit)
             await operations.label_rows(session, table, rows.rows, self._tenants)
         if wanted.payload:

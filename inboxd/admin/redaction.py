@@ -1,9 +1,10 @@
 """What is left out of contents before people see them: values of secret fields, payloads by type.
 
 Owns which values are secrets, on the screens and in the admin API: by the name of their key, by the
-type of the row. Promises: no value of such a key is shown, however deep it lies, also where it
-stands in a text of JSON, of a form, of headers or of a message; it errs on the side of hiding too
-much, and what cannot be looked into is hidden.
+type of the row, by what the type's handlers declare (`secret_keys` of a row, or of its type).
+Promises: no value of such a key is shown, however deep it lies, also where it stands in a text of
+JSON, of a form, of headers or of a message; it errs on the side of hiding too much, and what cannot
+be looked into is hidden.
 Known limits: a secret below a harmless name is shown; in a plain text one is taken to end with its
 line, or with its word behind `=`. Error texts in lists are as they were stored, where
 `model/masking.py` had hidden what it knows.
@@ -12,14 +13,18 @@ line, or with its word behind `=`. Error texts in lists are as they were stored,
 
 import json
 import re
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Collection, Iterable, MutableMapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Final
 
 from inboxd.model.masking import MASK, redact
 from inboxd.settings import Admin
+from inboxd.store import listing
+from inboxd.store.session import Session
 
+# Of keys that are declared: all of the payload (`api/secret_keys.py`).
+WHOLE: Final = ""
 # What holds a row's contents; and what a handler says of its work, where only keys decide.
 _CONTENTS: Final = ("payload", "headers", "result")
 _NOTES: Final = ("progress", "errors", "answer")
@@ -37,23 +42,36 @@ _AFTER_EQUALS: Final = re.compile(
 )
 
 
+async def redaction_of(
+    session: Session, settings: Admin, kind: str, types: Collection[str] | None = None
+) -> "Redaction":
+    """What is left out of rows of these types; None: of any of them."""
+    return Redaction(settings, await listing.secret_keys(session, kind, types))
+
+
 class Redaction:
     """What the settings want to be left out."""
 
-    def __init__(self, settings: Admin) -> None:
-        """By these settings."""
+    def __init__(self, settings: Admin, declared: Iterable[str] = ()) -> None:
+        """By these settings, and of the keys that handlers declare as secrets."""
+        self._settings = settings
         self._words = tuple(_plain(each) for each in settings.redact_keys)
         self._types = settings.hidden_types
+        self._declared = frozenset(declared)
+        self._names = frozenset(filter(None, map(_plain, self._declared)))
         self._is_secret = lru_cache(maxsize=2_000)(self._has_a_word)
 
     def hide(self, row: MutableMapping[str, Any]) -> bool:
         """Leave it out of a row, in place, and say whether there was any."""
-        by_type = self.hides_type(row.get("type"))
+        declared = row.get("secret_keys") or ()
+        if not self._declared.issuperset(declared):
+            return Redaction(self._settings, self._declared.union(declared)).hide(row)
+        by_type = self.hides_type(row.get("type")) or WHOLE in self._declared
         found = [self._field(row, name, whole=by_type) for name in _CONTENTS]
         found += [self._field(row, name) for name in _NOTES]
         if isinstance(receipt := row.get("receipt"), dict):
             # What is no text cannot be looked into.
-            binary = bool(self._words)
+            binary = bool(self._words or self._declared)
             found += [
                 self._field(receipt, name, whole=by_type or (binary and name == "body_base64"))
                 for name in _OF_RECEIPTS
@@ -66,7 +84,7 @@ class Redaction:
 
     def hides_some(self, texts: Iterable[str]) -> bool:
         """Whether something would be left out of one of these JSON texts."""
-        return any(self._text(each) != each for each in texts)
+        return any(WHOLE in self._declared or self._text(each) != each for each in texts)
 
     def _field(self, of: MutableMapping[str, Any], name: str, *, whole: bool = False) -> bool:
         if of.get(name) is None:
@@ -136,7 +154,8 @@ class Redaction:
 
     def _has_a_word(self, key: str) -> bool:
         plain = _plain(key)
-        return any(word in plain for word in self._words)
+        is_declared = key in self._declared or plain in self._names
+        return is_declared or any(word in plain for word in self._words)
 
 
 def _plain(name: str) -> str:

@@ -24,6 +24,7 @@ from inboxd.api.payload import Envelope
 from inboxd.api.records import CommandHandler, EventHandler, PayloadType, Upcaster
 from inboxd.api.resources import Lifespan, Needs, needs_of
 from inboxd.api.schedules import ScheduleDeclaration
+from inboxd.api.secret_keys import secret_keys
 from inboxd.api.signature import is_async, read_signature
 from inboxd.api.topics import DEFAULT, TopicDeclaration
 from inboxd.errors import UsageError
@@ -171,6 +172,7 @@ def _records(
     own: dict[str, Any] = {
         "adapter": _adapter(signature.payload),
         "payload_type": _own_class(signature.payload),
+        "secret_keys": secret_keys(signature.payload),
     }
     sent: dict[str, Any] = {"queue": declared.queue or "default", "priority": declared.priority}
     if not is_event:
@@ -186,11 +188,13 @@ def _records(
     if not declared.as_command:
         return event, None
     # The command that carries the event to its handler.
+    carried = Envelope[signature.payload]  # type: ignore[name-defined] # made at run time
     command = CommandHandler(
         **common,
         **sent,
         type=f"{plugin}.{declared.func.__name__}",
-        adapter=_adapter(Envelope[signature.payload]),  # type: ignore[name-defined] # made at run time
+        adapter=_adapter(carried),
+        secret_keys=secret_keys(carried),
         event_type=declared.type,
     )
     return dataclasses.replace(event, command_type=command.type), command

@@ -48,6 +48,8 @@ class _Declared:
     # What its type is called, and what for; None: not given.
     title: str | None = None
     description: str | None = None
+    # Keys of its payload whose values nobody is shown (`secret_keys.py`).
+    secret_keys: frozenset[str] = frozenset()
     payload_type: PayloadType | None = None
 
 

@@ -51,6 +51,7 @@ _FIRST = (
 _APART = {
     *("errors", "payload", "headers", "result", "progress", "retry", "children", "replays"),
     *("waits_for", "elsewhere", "suspect", "receipt", "breakers", "withheld"),
+    "secret_keys",
     *("links", "names_missing", "why"),
     *("origin_kind", "origin_id", "correlation_id", "causation_id"),
     *("replay_of", "batch_id", "traceparent"),

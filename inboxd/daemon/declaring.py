@@ -19,6 +19,7 @@ from inboxd.errors import Conflict
 from inboxd.registry.registry import Registry
 from inboxd.registry.retry_rules import declared_rules
 from inboxd.registry.type_labels import type_labels
+from inboxd.registry.type_secrets import type_secrets
 from inboxd.settings import Settings
 from inboxd.store import breakers, endpoints, intakes, schedules, topics, workers
 from inboxd.store.connections import Connection
@@ -57,7 +58,8 @@ class WorkerDeclaration:
         commands = self.registry.commands
         queues = {type_: handler.queue for type_, handler in commands.items()}
         rules = declared_rules(self.settings, self.registry)
-        await workers.declare(connection, self.sql, queues, rules, type_labels(self.registry))
+        labels, secrets = type_labels(self.registry), type_secrets(self.registry)
+        await workers.declare(connection, self.sql, queues, rules, labels, secrets)
         await breakers.declare(connection, self.sql, self.registry.breaker_uses)
         await schedules.declare(connection, self.sql, self.registry.to_send)
         found = await to_thread.run_sync(declared_endpoints, self.settings.endpoints)

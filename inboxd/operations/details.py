@@ -63,7 +63,7 @@ async def details(
     if row is None:
         raise _missing(table, id)
     kind = table.removesuffix("s")
-    rules = await listing.rules(session, kind, row["type"])
+    rules, row["secret_keys"] = await listing.rules_and_secrets(session, kind, row["type"])
     if kind == "event":
         rules = rules_in(row["topic"], rules, chunks=row["mode"] == "batch")
     row["retry"] = [_retry(rule, row) for rule in rules or [asdict(default_rule(settings))]]

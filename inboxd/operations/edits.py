@@ -49,6 +49,7 @@ class EditableCommand:
     """A command that waits, as it is. payload: None: it is not shown; kept: it cannot be edited."""
 
     id: int
+    type: str
     run_at: datetime
     priority: int
     payload: str | None
@@ -86,6 +87,7 @@ async def editable(session: Session, id: RowId, expected: ExpectedRows = ANY) ->
         found = await _state(session, row["id"], payload=True)
     return EditableCommand(
         id=row["id"],
+        type=found["type"],
         run_at=found["run_at"],
         priority=found["priority"],
         payload=found["payload"],

@@ -4,7 +4,7 @@ Owns the reading statements behind the command line, but for lists of rows, whic
 Promises that payloads leave the database only when asked for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal, get_args
 from uuid import UUID
 
@@ -78,8 +78,26 @@ def by_type(table: HotTable, rows: Iterable[Row | Mapping[str, Any]]) -> list[di
 
 async def rules(session: Session, kind: str, type_: str) -> list[dict[str, Any]]:
     """The retry rules of a type's handlers, as the workers declared them; none: nobody did."""
-    found = await session.fetchval("declared_rules", kind, type_)
-    return [] if found is None else orjson.loads(found)
+    return (await rules_and_secrets(session, kind, type_))[0]
+
+
+async def rules_and_secrets(
+    session: Session, kind: str, type_: str
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The same, and which keys of its payload are secrets."""
+    found = await session.fetchrow("declared_rules", kind, type_)
+    if found is None:
+        return [], []
+    retry = found["retry"]
+    return [] if retry is None else orjson.loads(retry), found["secret_keys"]
+
+
+async def secret_keys(
+    session: Session, kind: str, types: Collection[str] | None = None
+) -> list[str]:
+    """Which keys of payloads are secrets, of any of these types; None: of all."""
+    wanted = None if types is None else sorted(types)
+    return [row["name"] for row in await session.fetch("secret_keys", kind, wanted)]
 
 
 async def progress(session: Session, limit: int) -> list[dict[str, Any]]:

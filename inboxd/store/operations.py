@@ -112,7 +112,7 @@ async def edit_payload(session: Session, id: int, payload: str) -> bool:
 
 
 async def edited(session: Session, id: int) -> Row:
-    """What of a command that is held may be edited, but its payload: run_at, priority, queue."""
+    """What of a command that is held may be edited, but its payload; and its type and queue."""
     return await session.one("edited_command", id)
 
 

@@ -116,10 +116,12 @@ async def declare(
     queues: Mapping[str, str],
     rules: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
     labels: Mapping[tuple[str, str], tuple[str | None, str | None]],
+    secrets: Mapping[tuple[str, str], Sequence[str]],
 ) -> None:
     """Publish the retry rules of each (kind, type), and the queue of each command type.
 
-    Producers that name no queue get that one. labels: title and description of each.
+    Producers that name no queue get that one. labels: title and description of each. secrets: the
+    keys of each one's payload whose values nobody is shown.
     """
     keys = sorted(rules)
     await connection.execute(
@@ -130,6 +132,7 @@ async def declare(
         [orjson.dumps(rules[key]).decode() for key in keys],
         [labels[key][0] for key in keys],
         [labels[key][1] for key in keys],
+        [orjson.dumps(secrets[key]).decode() for key in keys],
     )
 
 

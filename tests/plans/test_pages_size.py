@@ -182,7 +182,7 @@ def shared_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """What visitors share is not read again, however slow the machine is."""
     for name in (
         *("rows._TOTALS", "rows._FIGURES", "rows._NAMES", "batches._TOTALS"),
-        *("titles._FRESH", "doctor._FRESH", "markers._FRESH"),
+        *("titles._FRESH", "doctor._FRESH", "markers._FRESH", "failures._FRESH"),
     ):
         monkeypatch.setattr(f"inboxd.admin.screens.pages.{name}", 3600.0)
     monkeypatch.setattr("inboxd.admin.screens.writing._SURE", 3600.0)
@@ -203,6 +203,7 @@ PATHS = (
     *("/types/event/answer.given", "/schedules", "/breakers", "/endpoints", "/endpoints/acme"),
     *("/endpoints/acme?status=succeeded", "/sources", "/spools", "/workers?all=1"),
     *("/history?all=1", "/doctor", "/audit", "/audit?actor=ana", "/audit?actor=nobody"),
+    "/statement",
     *(
         "/actions",
         "/actions/1",

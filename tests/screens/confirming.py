@@ -46,7 +46,9 @@ class ReadForm(HTMLParser):
         """Text."""
         if self._area is not None:
             before = self.fields[self._area]
-            # A browser leaves the first newline out, and sends the others as two characters.
+            # To a browser a newline of two characters is one as it reads the page; it leaves the
+            # first one out, and sends the others as two.
+            data = data.replace("\r\n", "\n")
             more = data if before else data.removeprefix("\n")
             self.fields[self._area] = before + more.replace("\n", "\r\n")
 

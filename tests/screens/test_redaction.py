@@ -7,12 +7,21 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import BaseModel, Field, SecretStr
 
+from inboxd.api.context import CommandContext, EventContext
+from inboxd.api.handlers import Handlers
+from inboxd.api.messages import Event
+from inboxd.daemon.declaring import WorkerDeclaration
 from inboxd.model.masking import redact
+from inboxd.registry.plugins import build_registry, judged
+from inboxd.settings import Settings
+from tests.screens.confirming import ReadForm, ask, confirm
 from tests.screens.terminal import printed
-from tests.screens.visiting import ADA, TOKENS, sign_in, user, visiting
+from tests.screens.visiting import ADA, SAME, TOKENS, sign_in, user, visiting
 from tests.support import Database
 from tests.support.receipts import receipt, receive
+from tests.support.rows import SQL, daemon_session, settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +50,31 @@ PAGES = (
 )
 ROLES = ("viewer", "reader", "operator", "admin")
 PAYLOADS = ("?payload=1", ".json?payload=1")
+
+
+class _Member(BaseModel):
+    pin: SecretStr = Field(alias="memberPin")
+    note: str
+
+
+def _plugin() -> Handlers:
+    handlers = Handlers("members")
+
+    @handlers.event("member.joined")
+    async def greet(event: Event[list[_Member]], ctx: EventContext) -> None: ...
+
+    @handlers.command("member.check")
+    async def look(command: _Member, ctx: CommandContext) -> None: ...
+
+    return handlers
+
+
+async def _declare(database: Database) -> None:
+    """As a worker does that has this plugin."""
+    settings = Settings(database=settings_of(database))
+    registry, _ = judged(build_registry([("dist", _plugin())]), settings, whole=False)
+    async with daemon_session(database) as connection, connection.transaction():
+        await WorkerDeclaration(SQL, settings, registry).make(connection)
 
 
 async def _fill(database: Database) -> None:
@@ -155,3 +189,57 @@ async def test_no_form_shows_what_is_hidden(database: Database) -> None:
             refused = await client.get(path)
             assert refused.status_code == 409
             assert command in _clean(refused)
+
+
+async def test_what_a_handler_declares_as_a_secret_is_hidden(database: Database) -> None:
+    """Of its type alone, by each of the field's names, wherever it lies."""
+    await _declare(database)
+    member = {"memberPin": CANARY, "note": SHOWN}
+    for table, type_, payload in (
+        ("events", "member.joined", [member, {"deep": json.dumps({"pin": CANARY})}]),
+        ("commands", "member.check", member),
+        ("commands", "another.type", member),
+    ):
+        await database.execute(
+            f"insert into inboxd.{table} (type, payload) values ($1, $2::text::jsonb)",
+            *(type_, json.dumps(payload)),
+        )
+    async with _site(database, "admin") as client:
+        for path in ("events/1", "commands/1"):
+            for query in PAYLOADS:
+                text = _clean(await client.get(f"/{path}{query}"))
+                assert SHOWN in text
+                assert "********" in text
+        assert CANARY in (await client.get("/commands/2.json?payload=1")).text
+        for query in ("type=member.check&payload=memberPin%3Dx", "payload=pin%3Dx"):
+            assert (await client.get(f"/commands?{query}")).status_code == 403, query
+        for query in ("type=another.type&payload=pin%3Dx", "payload=note%3Dx"):
+            assert (await client.get(f"/commands?{query}")).status_code == 200, query
+        edited = _clean(await client.get("/act/commands/edit?id=1"))
+        assert "edit it on a terminal" in edited
+        client.headers["authorization"] = f"Bearer {ADA}"
+        for path in ("events/1", "commands/1"):
+            assert SHOWN in _clean(await client.get(f"/api/{path}?payload=true"))
+        refused = await client.get("/api/commands?payload=pin%3Dx")
+        assert (refused.status_code, "the type's handlers" in refused.text) == (403, True)
+
+
+async def test_a_form_that_edits_does_not_show_what_is_hidden(database: Database) -> None:
+    """Time and priority are edited all the same, and the payload stays."""
+    await database.execute(
+        "insert into inboxd.commands (type, payload, run_at) select type, $1::text::jsonb,"
+        " '2030-01-01T03:00:00Z' from unnest(array['a.b', 'payment.made']) type",
+        json.dumps({"plain": SHOWN, "password": CANARY}),
+    )
+    async with _site(database, "admin") as client:
+        for id_ in (1, 2):
+            asked = await ask(client, f"/act/commands/edit?id={id_}")
+            assert SHOWN not in asked.html
+            assert CANARY not in asked.html
+            assert "payload" not in asked.form.fields
+            shown = await confirm(client, asked, priority="7", payload='{"plain": "other"}')
+            form = ReadForm(_clean(shown))
+            done = await client.post(form.action, data=form.fields, headers=SAME)
+            assert done.headers["location"] == f"/commands/{id_}"
+    rows = await database.fetch("select priority, payload ->> 'password' from inboxd.commands")
+    assert [tuple(each) for each in rows] == [(7, CANARY), (7, CANARY)]

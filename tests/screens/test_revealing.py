@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.screens.confirming import act
+from tests.screens.reading import Read
 from tests.screens.visiting import ADA, TOKENS, Visited, sign_in, user, visiting
 from tests.support import Database
 from tests.support.rows import emit, send
@@ -39,6 +41,46 @@ async def test_each_look_at_contents_is_a_line(database: Database) -> None:
         ("user ada", "view", f"events {event}", 1),
         ("token ada", "view", f"events {event}", 1),
     ]
+
+
+async def test_a_form_that_shows_contents_is_a_look_at_them(database: Database) -> None:
+    [waiting, dead] = await send(database, 2)
+    await database.execute(
+        "update inboxd.commands set status = 'failed', attempts = 1, fingerprint = 'f'"
+        " where id = $1",
+        dead,
+    )
+    await database.execute(
+        "insert into inboxd.declared_types (kind, type, queue) values ('command', 'a.b', 'default')"
+    )
+    users = [user("ada", "admin")]
+    async with visiting(database, audit_payloads=True, users=users) as site, site.client() as ada:
+        await sign_in(ada, "ada")
+        await act(ada, "/act/schedules/add", name="nightly", cron="0 3 * * *", type="a.b")
+        for path in (
+            f"/act/commands/edit?id={waiting}",
+            f"/act/commands/replay-with?id={dead}",
+            "/act/schedules/change?schedule=nightly",
+        ):
+            assert (await ada.get(path)).status_code == 200, path
+    views = [line for line in await _lines(database) if line[1] == "view"]
+    assert views == [
+        ("user ada", "view", f"commands {waiting}", 1),
+        ("user ada", "view", f"commands {dead}", 1),
+        ("user ada", "view", "schedule nightly", 1),
+    ]
+
+
+async def test_who_saw_what_is_a_page(database: Database) -> None:
+    [command] = await send(database, 1)
+    users = [user("ada", "reader")]
+    async with visiting(database, audit_payloads=True, users=users) as site, site.client() as ada:
+        await sign_in(ada, "ada")
+        await ada.get(f"/commands/{command}?payload=1")
+        for query in ("action=view", f"target=commands+{command}", "actor=ada"):
+            listed = Read((await ada.get(f"/audit?{query}")).text).text
+            assert "user ada" in listed, query
+            assert f"commands {command}" in listed, query
 
 
 async def test_a_filter_that_is_left_empty_asks_for_no_contents(database: Database) -> None:

@@ -168,6 +168,14 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         operator(lambda s, k: labels.declared(s)),
         (),
     ),
+    "declared_rules": (
+        operator(lambda s, k: listing.rules_and_secrets(s, "command", "plan.claim")),
+        (),
+    ),
+    "secret_keys": (
+        operator(lambda s, k: listing.secret_keys(s, "command")),
+        (),
+    ),
     "bound_statements": (run("bound_statements", lambda k: "1s"), ()),
     "replay_events": (
         operator(

@@ -2,12 +2,13 @@
 
 Promises that what is shown is what would be written, since it is written and undone for that; that
 a time which was relative is fixed when it is shown; and that whoever sees a payload is in the audit
-where that is wanted.
+where that is wanted. A payload of which something is hidden is not shown, and stays as it is.
 *See:* `operations/edits.py`.
 """
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
@@ -25,7 +26,7 @@ from inboxd.admin.screens.actions.contract import (
     Sentence,
     tell,
 )
-from inboxd.admin.screens.actions.payload import MOST_BODY
+from inboxd.admin.screens.actions.payload import MOST_BODY, hides_some_of, note_look
 from inboxd.admin.screens.roles import Role
 from inboxd.errors import UsageError
 from inboxd.model.difference import difference
@@ -46,11 +47,10 @@ _KEPT: Final[Mapping[PayloadKept, Sentence]] = {
 
 
 async def _ask(visit: ActionVisit) -> Question:
-    found = await operations.editable(visit.session, read_row_id(visit.named("id")))
+    found, hidden = await _found(visit)
     shown = _shown(found)
-    if "payload" in shown and visit.settings.admin.audit_payloads:
-        target = f"commands {found.id}"
-        await operations.viewed(visit.session, target, actor=visit.visitor.actor)
+    if "payload" in shown:
+        await note_look(visit, f"commands {found.id}")
     typed = {name: visit.typed.get(name, value) for name, value in shown.items()}
     changes = await _changes(visit, found, typed) if visit.typed else None
     fields = list(_fields(typed))
@@ -61,7 +61,9 @@ async def _ask(visit: ActionVisit) -> Question:
     payloads = [each for each in changes or () if each.field == "payload"]
     lines = [line for each in payloads for line in difference(str(each.before), str(each.after))]
     doubts = [_KEPT[found.kept]] if found.kept else []
-    if found.payload is None and not found.kept:
+    if hidden:
+        doubts.append(tell("Of its payload something is hidden here: edit it on a terminal."))
+    elif found.payload is None and not found.kept:
         doubts.append(tell("Its payload is larger than a form holds: edit it on a terminal."))
     return Question(
         title=tell("Command {id}", id=found.id),
@@ -83,6 +85,15 @@ async def _ask(visit: ActionVisit) -> Question:
             "difference": lines,
         },
     )
+
+
+async def _found(visit: ActionVisit) -> tuple[EditableCommand, bool]:
+    """What is edited, and whether its payload is not shown, since something of it is hidden."""
+    found = await operations.editable(visit.session, read_row_id(visit.named("id")))
+    text = found.payload
+    if text is None or not await hides_some_of(visit, "command", found.type, text):
+        return found, False
+    return replace(found, payload=None), True
 
 
 def _shown(found: EditableCommand) -> dict[str, str]:
@@ -164,7 +175,7 @@ async def _do(visit: ActionVisit) -> ActionTold | None:
             f"use a terminal, {_command(id_)}"
         )
         raise RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
-    found = await operations.editable(visit.session, id_)
+    found, _ = await _found(visit)
     wanted = _wanted(found, visit.typed)
     await _preview(visit, found, wanted)  # or it is refused, and asked again
     if visit.typed.get("agreed") != _mark(visit.typed):

@@ -4,7 +4,7 @@ Promises that the old row keeps its payload, that both are shown as they are sto
 digit, and that whoever sees it is in the audit where that is wanted. Events are facts, so there is
 no such action on them.
 Known limits: for commands without an ordering key; the others run again in their own place. A
-payload of which the settings hide something is replaced on a terminal, since what is shown here is
+payload of which something is hidden is replaced on a terminal, since what is shown here is
 what would be stored.
 *See:* `operations/rows.py`.
 """
@@ -17,7 +17,7 @@ from starlette.datastructures import QueryParams
 
 from inboxd import operations
 from inboxd.admin.answers import RequestRefused
-from inboxd.admin.redaction import Redaction
+from inboxd.admin.redaction import redaction_of
 from inboxd.admin.screens.actions.contract import (
     ActionTold,
     ActionVisit,
@@ -36,18 +36,28 @@ from inboxd.operations.payloads import MOST, payload_as_stored, payload_text
 MOST_BODY: Final = 3 * MOST + 16 * 1024
 
 
+async def hides_some_of(visit: ActionVisit, kind: str, type_: str, payload: str) -> bool:
+    """Whether something of a payload, JSON text, is not shown on the screens."""
+    redaction = await redaction_of(visit.session, visit.settings.admin, kind, [type_])
+    return redaction.hides_type(type_) or redaction.hides_some([payload])
+
+
+async def note_look(visit: ActionVisit, target: str) -> None:
+    """Write down who looks at the payload of this, before it is shown, where that is wanted."""
+    if visit.settings.admin.audit_payloads:
+        await operations.viewed(visit.session, target, actor=visit.visitor.actor)
+
+
 async def _payload(visit: ActionVisit, id_: int, type_: str) -> str:
     """What the command holds, as a person reads it; who looks is written down first."""
     text = await payload_text(visit.session, id_)
-    redaction = Redaction(visit.settings.admin)
-    if redaction.hides_type(type_) or redaction.hides_some([text]):
+    if await hides_some_of(visit, "command", type_, text):
         raise Conflict(
             f"of the payload of command {id_} something is hidden on the screens, as redact_keys "
-            "or hidden_types of [admin] want it: replace it on a terminal, " + _command(id_)
+            "or hidden_types of [admin], or its handler, want it: replace it on a terminal, "
+            + _command(id_)
         )
-    if visit.settings.admin.audit_payloads:
-        target = f"commands {id_}"
-        await operations.viewed(visit.session, target, actor=visit.visitor.actor)
+    await note_look(visit, f"commands {id_}")
     return text
 
 

@@ -1,7 +1,8 @@
 """Schedules that are added, changed and removed while workers run.
 
-Promises that what a worker declares stays as it is declared.
-Known limit: one of whose payload the settings hide something is changed on a terminal.
+Promises that what a worker declares stays as it is declared, and that whoever sees a payload is in
+the audit where that is wanted.
+Known limit: one of whose payload something is hidden is changed on a terminal.
 *See:* `operations/schedules.py`; `lanes.py`, which runs and pauses any of them.
 """
 
@@ -12,7 +13,6 @@ from typing import Any, Final
 from starlette.datastructures import QueryParams
 
 from inboxd import operations
-from inboxd.admin.redaction import Redaction
 from inboxd.admin.screens.actions.contract import (
     ActionTold,
     ActionVisit,
@@ -22,6 +22,7 @@ from inboxd.admin.screens.actions.contract import (
     Sentence,
     tell,
 )
+from inboxd.admin.screens.actions.payload import hides_some_of, note_look
 from inboxd.admin.screens.formatting import shell
 from inboxd.admin.screens.roles import Role
 from inboxd.errors import Conflict, UsageError
@@ -94,13 +95,14 @@ async def _do_add(visit: ActionVisit) -> ActionTold:
 async def _ask_change(visit: ActionVisit) -> Question:
     name = visit.named("schedule")
     schedule = await added_schedule(visit.session, name)
-    redaction = Redaction(visit.settings.admin)
-    if redaction.hides_type(schedule.type) or redaction.hides_some([schedule.payload]):
+    if await hides_some_of(visit, schedule.kind, schedule.type, schedule.payload):
         raise Conflict(
             f"of the payload of schedule {name!r} something is hidden on the screens, as "
-            "redact_keys or hidden_types of [admin] want it: change it on a terminal, "
+            "redact_keys or hidden_types of [admin], or its handler, want it: change it on a "
+            "terminal, "
             f"inboxd schedules change {shell(name)}"
         )
+    await note_look(visit, f"schedule {name}")
     shown = {
         field: "" if (value := getattr(schedule, field)) is None else str(value)
         for field in ("cron", "zone", "missed", "payload", "lane", "priority", *_TEXTS)

@@ -4,7 +4,8 @@
 """
 
 from dataclasses import asdict
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from inboxd.admin.redaction import Redaction
 from inboxd.admin.screens.pages.paging import part_of
@@ -12,10 +13,13 @@ from inboxd.admin.screens.pages.queries import is_set, page_size, row_number
 from inboxd.admin.screens.pages.titles import labels_of, titles_of
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.whole_inbox import database_now, whole_inbox
+from inboxd.errors import DatabaseError
 from inboxd.operations import Group, failures
 from inboxd.operations.failures import FIRST, document, rows_of, spread_of
 from inboxd.store import listing
 
+# Seconds that what is declared counts as new.
+_FRESH: Final = 60.0
 # The path of the group of what has no fingerprint.
 UNNAMED = "-"
 
@@ -82,6 +86,7 @@ async def _shown(visit: PageVisit, group: Group, after: int, limit: int) -> dict
         rows = await rows_of(visit.session, group, above=after, limit=limit)
     newest = await listing.one(visit.session, group.table, group.last_id)
     if newest is not None:
+        newest["secret_keys"] = await _secret_keys(visit, group.kind)
         Redaction(visit.settings.admin).hide(newest)
     errors = (newest or {}).get("errors") or []
     return {
@@ -92,6 +97,15 @@ async def _shown(visit: PageVisit, group: Group, after: int, limit: int) -> dict
         "newest": errors[-1] if errors else None,
         "titles": await titles_of(visit, group.kind, group.types),
     }
+
+
+async def _secret_keys(visit: PageVisit, kind: str) -> list[str]:
+    """What handlers declare as secrets, of any type; read once in a while for all visitors."""
+    read = partial(listing.secret_keys, visit.session, kind)
+    found = await visit.shared.get(visit.session, f"secret keys of {kind}s", _FRESH, read)
+    if found is None:
+        raise DatabaseError("what is hidden cannot be read just now: try again in a moment")
+    return found
 
 
 SCREENS = (whole_inbox("/failures", _list), whole_inbox("/failures/{group:path}", _group))

@@ -32,7 +32,7 @@ _APART = {
     *("why", "withheld", "origin_kind", "origin_id", "causation_id", "replay_of", "batch_id"),
     *("entity_type", "entity_id", "correlation_id", "ordering_key", "unique_key", "run_at"),
     *("awaited", "body_at", "body_id", "bucket", "fence", "head", "line_at", "needs", "position"),
-    *("updated_at", "fingerprint", "cancel_requested"),
+    *("updated_at", "fingerprint", "cancel_requested", "secret_keys"),
 }
 
 

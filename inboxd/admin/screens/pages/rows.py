@@ -14,14 +14,13 @@ from typing import Any, Final, cast
 
 from inboxd import operations
 from inboxd.admin.answers import RequestRefused
-from inboxd.admin.redaction import Redaction
 from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, Slice, top_of
 from inboxd.admin.screens.formatting import moment
 from inboxd.admin.screens.pages.chart_rows import DONE, FAILED, ChartRows
 from inboxd.admin.screens.pages.markers import markers_of
 from inboxd.admin.screens.pages.queries import one_of, page_size, row_number, texts
-from inboxd.admin.screens.pages.row_filters import FILTERS, lane_of, read_query
+from inboxd.admin.screens.pages.row_filters import FILTERS, lane_of, read_query, refuse_guesses
 from inboxd.admin.screens.pages.titles import labels_of, titles_of
 from inboxd.admin.screens.roles import Visitor
 from inboxd.admin.screens.screen import PageVisit, Screen, ScreenPage
@@ -65,6 +64,7 @@ _LOOKS = {
 async def _list(table: HotTable, visit: PageVisit) -> ScreenPage:
     query, own = visit.query, visit.visitor.tenants
     wanted, limit = _filter(table, visit), page_size(query)
+    await refuse_guesses(visit.session, visit.settings.admin, table, wanted)
     found = await operations.find(
         visit.session, table, wanted, below=row_number(query, "below"), limit=limit
     )
@@ -104,7 +104,7 @@ def _filter(table: HotTable, visit: PageVisit) -> Filter:
         detail = "commands of events may be of any tenant: they are for those who may see all"
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
     tenant = _tenant(visit.visitor, texts(visit.query, "tenant")["tenant"])
-    return read_query(table, visit.query, Redaction(visit.settings.admin), tenant=tenant)
+    return read_query(table, visit.query, tenant=tenant)
 
 
 def _tenant(visitor: Visitor, asked: str | None) -> str | None:

@@ -1,5 +1,5 @@
--- The retry rules of a type, as the workers declared them.
+-- What the workers declared of a type: the retry rules of its handlers, and which keys of its payload are secrets.
 -- parameters: $1 text kind, $2 text type
--- returns: one jsonb list, null when nobody has said; no row when nobody declares the type
+-- returns: retry (jsonb list, null when nobody has said), secret_keys; no row when nobody declares the type
 -- locks: nothing
-SELECT retry FROM {schema}.declared_types WHERE kind = $1 AND type = $2
+SELECT retry, secret_keys FROM {schema}.declared_types WHERE kind = $1 AND type = $2

@@ -16,5 +16,6 @@ SELECT 'schedule', s.name,
   FROM {schema}.schedules s
 UNION ALL
 SELECT d.kind || ' type', d.type, jsonb_build_object('queue', d.queue, 'retry', d.retry, 'title', d.title,
-                                                          'description', d.description)::text
+                                                          'description', d.description,
+                                                          'secret_keys', d.secret_keys)::text
   FROM {schema}.declared_types d
