@@ -14,15 +14,17 @@ import anyio
 import httpx
 import uvicorn
 from starlette.routing import compile_path
+from starlette.types import ASGIApp
 
 from inboxd.admin.screens.access import Everybody
 from inboxd.admin.screens.application import Screens
 from inboxd.admin.screens.host_spool import HostSpool
 from inboxd.admin.screens.navigation import GROUPS
 from inboxd.admin.screens.pages import SCREENS
+from inboxd.embedded import Server
 from inboxd.settings import Settings
 from inboxd.store.session import open_looks
-from tests.support import Database
+from tests.support import Database, ExternalServer
 from tests.support.rows import settings_of
 from tests.support.waiting import patient
 
@@ -57,17 +59,41 @@ async def serving(
     settings = Settings(database=settings_of(database))
     async with open_looks(settings.database, "screens", 3, timedelta(seconds=30)) as looks:
         application = Screens(settings, looks, Everybody(), SCREENS, spool).application()
-        config = uvicorn.Config(application, log_config=None, timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        with socket.socket() as listening:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(("127.0.0.1", port))
-            listening.listen()
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_serve, server, listening)
-                host, taken = listening.getsockname()
-                yield Site(f"http://{host}:{taken}", database)
-                server.should_exit = True
+        async with listening(application, port) as url:
+            yield Site(url, database)
+
+
+@asynccontextmanager
+async def listening(application: ASGIApp, port: int = 0) -> AsyncIterator[str]:
+    """An application on a socket, served in this loop; its URL."""
+    config = uvicorn.Config(application, log_config=None, timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    with socket.socket() as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", port))
+        bound.listen()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_serve, server, bound)
+            host, taken = bound.getsockname()
+            yield f"http://{host}:{taken}"
+            server.should_exit = True
+
+
+@asynccontextmanager
+async def away(server: Server | ExternalServer, database: Database) -> AsyncIterator[None]:
+    """The database takes nobody, and whoever was connected is not any more."""
+    name = database.name
+    async with Database("postgres", server.dsn()).connect() as connection:
+        try:
+            await connection.execute(f'alter database "{name}" allow_connections false')
+            await connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = $1 and pid <> pg_backend_pid()",
+                name,
+            )
+            yield
+        finally:
+            await connection.execute(f'alter database "{name}" allow_connections true')
 
 
 async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:

@@ -40,12 +40,17 @@ class Tabs:
         theme: str = "light",
         script: bool = True,
         zone: str | None = None,
+        zoom: int = 1,
     ) -> Page:
-        """A tab of a browser of its own, which shows a page. zone: where it is, such as "UTC"."""
+        """A tab of a browser of its own, which shows a page.
+
+        zone: where it is, such as "UTC". zoom: how many times as large the page is shown.
+        """
         context = await self._browser.new_context(
             base_url=self.url,
             timezone_id=zone,
-            viewport={"width": width, "height": 900},
+            viewport={"width": width // zoom, "height": 900 // zoom},
+            device_scale_factor=zoom,
             color_scheme="dark" if theme == "dark" else "light",
             java_script_enabled=script,
             reduced_motion="reduce",

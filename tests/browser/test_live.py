@@ -4,9 +4,9 @@ import pytest
 from playwright.async_api import Page, Request, expect
 
 from inboxd.embedded import Server
-from tests.browser.site import Site
+from tests.browser.site import Site, away
 from tests.browser.tabs import Tabs
-from tests.support import Database, ExternalServer
+from tests.support import ExternalServer
 from tests.support.rows import send
 
 pytestmark = pytest.mark.anyio
@@ -144,22 +144,12 @@ async def test_that_the_database_is_away_is_told_with_one_age(
     server: Server | ExternalServer, site: Site, tabs: Tabs
 ) -> None:
     tab = await tabs.open("/")
-    name = site.database.name
-    async with Database("postgres", server.dsn()).connect() as connection:
-        try:
-            await connection.execute(f'alter database "{name}" allow_connections false')
-            await connection.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity"
-                " where datname = $1 and pid <> pg_backend_pid()",
-                name,
-            )
-            await expect(tab.locator("#live .word")).to_have_text("Database away")
-            await expect(tab.locator("#trouble")).to_be_visible()
-            await expect(tab.locator("#live")).to_have_class("plain live offline")
-            ages = """() => ["#trouble data", "#live .age"].map(
-              (where) => parseFloat(document.querySelector(where).textContent))"""
-            told = await tab.evaluate(ages)
-            assert told[0] == pytest.approx(told[1], abs=1.5)
-        finally:
-            await connection.execute(f'alter database "{name}" allow_connections true')
+    async with away(server, site.database):
+        await expect(tab.locator("#live .word")).to_have_text("Database away")
+        await expect(tab.locator("#trouble")).to_be_visible()
+        await expect(tab.locator("#live")).to_have_class("plain live offline")
+        ages = """() => ["#trouble data", "#live .age"].map(
+          (where) => parseFloat(document.querySelector(where).textContent))"""
+        told = await tab.evaluate(ages)
+        assert told[0] == pytest.approx(told[1], abs=1.5)
     await expect(tab.locator("#live .word")).to_have_text("Live")
