@@ -137,8 +137,8 @@ async def _edit(
     actor: str,
     reason: str | None,
 ) -> tuple[EditedField, ...]:
-    _check(wanted)
     (row,) = await hold(session, "commands", [id], _EDIT, expected)
+    _check(wanted)  # afterwards: of one that was edited meanwhile it is told that it was
     number, payload = row["id"], wanted.payload
     before = await _state(session, number, payload=payload is not None)
     if payload is not None:

@@ -58,7 +58,8 @@ def addresses() -> list[str]:
     """Each path with its methods, of pages and actions with the role that they ask for; filters."""
     settings, looks = Settings(), cast("Looks", None)  # nothing is read
     gate = Gate(settings.admin, Tokens(settings.admin.tokens))
-    roles = {each.path: each.role.name.lower() for each in (*SCREENS, *ACTIONS)}
+    roles = {screen.path: screen.role.name.lower() for screen in SCREENS}
+    roles |= {action.path: action.role.name.lower() for action in ACTIONS}
     told = []
     for route in Screens(settings, looks, gate, SCREENS).application().routes:
         assert isinstance(route, Route)
