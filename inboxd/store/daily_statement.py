@@ -398,6 +398,11 @@ async def shown(session: Session, day: date | None, source: str | None) -> list[
     return await session.fetch("show_statement", day, source)
 
 
+async def beside(session: Session, day: date) -> Row:
+    """Which days have a statement: see `days_beside.sql`."""
+    return await session.one("days_beside", day)
+
+
 async def findings(session: Session, day: date | None, source: str | None) -> list[Row]:
     """What does not add up of a day; and of others, what nobody has accepted."""
     return await session.fetch("show_findings", day, source, _SHOWN)

@@ -150,7 +150,7 @@ def _is_frame(statement: str) -> bool:
 
 
 def _lasting(value: Any) -> Any:
-    if isinstance(value, dict) and "findings" in value:
+    if isinstance(value, dict) and "verdict" in value:
         return [(each["group"], each["subject"], each["verdict"]) for each in value["findings"]]
     if isinstance(value, dict):
         return {key: _lasting(each) for key, each in value.items() if key not in _PASSING}

@@ -4,12 +4,13 @@
 """
 
 import shlex
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.whole_inbox import whole_inbox
 from inboxd.operations.daily_statement import read_day, statement
+from inboxd.store import daily_statement as store
 
 
 async def _statement(visit: PageVisit) -> ScreenPage:
@@ -19,12 +20,14 @@ async def _statement(visit: PageVisit) -> ScreenPage:
     shown: dict[str, Any] = {
         "before": None,
         "after": None,
+        "newest": "",
         "command": _command(document["day"], source),
     }
     if document["day"] is not None:
-        day = date.fromisoformat(document["day"])
-        shown["before"] = day - timedelta(days=1)
-        shown["after"] = day + timedelta(days=1) if wanted is not None else None
+        # Of a day that is not over there may be findings, and no statement that a link could show.
+        beside = await store.beside(visit.session, date.fromisoformat(document["day"]))
+        shown |= {name: beside[name] for name in ("before", "after")}
+        shown["newest"] = str(beside["newest"])
     return ScreenPage("statement.html", document, shown)
 
 
