@@ -1,9 +1,11 @@
 """The receiver's application: one request, from its route to its answer (ASGI).
 
-Owns the order: route, address and rate, size, body, authentication, events, commit, answer.
+Owns the order: route, address and its rate, size, body, authentication, the source's rate, events,
+commit, answer.
 Promises: what is answered with 2xx is durable; nothing of a body is decoded before it is authentic,
-and no body is read that is not wanted; no answer and no log line holds a secret, or anything that a
-request holds, but its address; each refusal is counted, and a few a second are logged.
+and no body is read that is not wanted; who is not authentic spends nothing of a source's rate, only
+of its address's own; no answer and no log line holds a secret, or anything that a request holds,
+but its address; each refusal is counted, and a few a second are logged.
 Known limit: the body is in memory as a whole, since a signature is over all of it.
 *See:* `sources.py`, `group_commit.py`, after it.
 """
@@ -173,6 +175,8 @@ class Receiver:
         source, path, headers, address, is_proxied = admitted
         now = time.time_ns()
         key_id = _verify(source, SignedRequest(headers, body, path, is_proxied), now)
+        if source.bucket is not None and (wait := source.bucket.take(time.monotonic())):
+            raise Refusal(answers.too_many(wait), "rate", f"inbound.webhooks.{source.name}.rate")
         request = AuthenticRequest(headers, body, address, key_id, traceparent(headers), now)
         return source.receipt(self._uuids, request)
 
@@ -180,17 +184,11 @@ class Receiver:
         """Judge address, rate and pause. Raises Refusal."""
         if source.addresses and (address is None or address not in source.addresses):
             raise Refusal(answers.FORBIDDEN, "address")
-        self._ration(source, address)
-        if source.refuses:
-            raise Refusal(answers.unavailable(_WHEN_PAUSED), "paused")
-
-    def _ration(self, source: CompiledSource, address: str | None) -> None:
-        now = time.monotonic()
-        buckets = self._addresses
+        buckets, now = self._addresses, time.monotonic()
         if buckets is not None and address is not None and (wait := buckets.take(address, now)):
             raise Refusal(answers.too_many(wait), "rate", "inbound.http.rate_per_address")
-        if source.bucket is not None and (wait := source.bucket.take(now)):
-            raise Refusal(answers.too_many(wait), "rate", f"inbound.webhooks.{source.name}.rate")
+        if source.refuses:
+            raise Refusal(answers.unavailable(_WHEN_PAUSED), "paused")
 
     def _accepted(self, source: CompiledSource, receipt: Receipt, stored: Stored) -> Answer:
         outcome = stored.outcome

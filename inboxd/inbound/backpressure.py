@@ -1,6 +1,6 @@
 """What bounds the receiver: requests and bytes in flight, and the rates of sources and addresses.
 
-Owns what is counted before a body is read, and who gives way when there is no room: a request whose
+Owns what is counted, and who gives way when there is no room: a request whose
 body comes too slowly, of the address that has most of them first; then one of another address that
 has more than its share. Promises: memory is bounded, whatever arrives: the bodies in flight never
 exceed their bytes, and so many addresses are remembered and no more; who announces a body and does
@@ -171,7 +171,10 @@ def allowance(rate: Rate, burst: int | None) -> Allowance:
 
 
 class TokenBucket:
-    """The requests of one source. It is held as the time at which the bucket is full again."""
+    """The requests of one source or address.
+
+    It is held as the time at which the bucket is full again.
+    """
 
     __slots__ = ("_full_at", "allowance")
 

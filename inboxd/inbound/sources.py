@@ -45,7 +45,7 @@ class CompiledSource:
         self.refuses = settings.paused == "refuse"
         # Whether there is anything to ask of it before the body.
         # Beside `refuses`, which whoever looks at the database changes at any time.
-        self.is_guarded = bool(self.addresses) or self.bucket is not None
+        self.is_guarded = bool(self.addresses)
         self._holds = settings.paused == "hold"
         self._items = None if settings.items is None else steps(settings.items)
         dedup = settings.dedup_key

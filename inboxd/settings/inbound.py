@@ -342,8 +342,9 @@ class WebhookSource(Section):
     )
     rate: RateLimit | None = Field(
         None,
-        description='Most requests, such as "100/s"; more are answered 429, unread. Unset: no '
-        "limit. Set it when one sender crowds out others; what it does not send again is lost.",
+        description='Most authentic requests, such as "100/s"; more are answered 429. Who has no '
+        "key spends none of it. Unset: no limit. Set it when one sender crowds out others; what it "
+        "does not send again is lost.",
     )
     burst: int | None = Field(
         None,

@@ -148,7 +148,6 @@ async def test_what_cannot_be_made_durable_is_not_accepted() -> None:
         ({}, {}, {"path": "/in/other"}, 404),
         ({}, {}, {"method": "GET"}, 405),
         ({"addresses": ["198.51.100.0/24"]}, {}, {}, 403),
-        ({"rate": "1/h"}, {}, {}, 429),
         ({}, {"rate_per_address": "1/h"}, {}, 429),
         ({"paused": "refuse"}, {}, {}, 503),
         ({}, {}, {"headers": [("content-length", "1001")]}, 413),
@@ -158,7 +157,7 @@ async def test_what_cannot_be_made_durable_is_not_accepted() -> None:
 async def test_what_is_refused_unread(
     source: dict[str, Any], http: dict[str, Any], asked: dict[str, Any], status: int
 ) -> None:
-    """Route, address, rate and size are judged before the body is asked for."""
+    """Route, address, its rate and size are judged before the body is asked for."""
 
     async def receive() -> Any:
         raise AssertionError("the body was read")
@@ -181,6 +180,17 @@ async def test_a_rate_says_when_to_come_again() -> None:
         answered = await received.post()
     assert statuses == [202, 202, 429]
     assert answered.headers["retry-after"] == "1"
+
+
+async def test_strangers_spend_nothing_of_a_source_s_rate() -> None:
+    """Whoever knows its name sent so many unsigned requests that the sender was answered 429."""
+    source = {**PROVIDER, "rate": "1/h", "burst": 1}
+    async with receiving({"provider": source}, knock=True) as received:
+        for knock in ("no", "", "no"):
+            refused = await call(received.app, "/in/provider", b"{}", headers={"x-knock": knock})
+            assert refused.status in {400, 401}
+        statuses = [(await received.post()).status for _ in range(2)]
+    assert statuses == [202, 429], "the sender has all of it, and no more"
 
 
 async def test_addresses_are_rationed_one_by_one() -> None:
