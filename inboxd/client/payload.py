@@ -43,7 +43,10 @@ def encode(payload: object) -> str:
     else:
         if not suspicious:
             return text
-        found = storable.refusal(payload, _plain)
+        try:
+            found = storable.refusal(payload, _plain)
+        except RecursionError:
+            found = PayloadError("it is nested too deeply.")
         if found is None:
             return text
         refusal = found

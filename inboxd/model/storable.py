@@ -1,7 +1,8 @@
 """What a payload holds that JSON in PostgreSQL cannot, and where.
 
 Owns the search that follows when an encoder was refused, or its text looks suspicious. Promises: a
-refusal names the field's path and the kind of the problem, never the value.
+refusal names the field's path and the kind of the problem, never the value; what any reader of JSON
+lets in is not too deep for it. Known limit: what refers to itself raises RecursionError.
 """
 
 from __future__ import annotations
@@ -14,6 +15,13 @@ from typing import Any
 from inboxd.errors import PayloadError
 
 Path = tuple[str, ...]
+# A way, what is wrong there, or else what is there.
+_Entry = tuple[Path, str | None, object]
+
+# No reader of JSON lets in as many.
+_MOST_LEVELS = 2_000
+# Of a longer way the beginning and the end are told.
+_TOLD = 6
 
 
 def refusal(value: object, plain: Callable[[Any], object]) -> PayloadError | None:
@@ -21,31 +29,41 @@ def refusal(value: object, plain: Callable[[Any], object]) -> PayloadError | Non
 
     plain: the form in JSON of an object that is none of its kinds; raises TypeError if it has none.
     """
-    for path, problem in _problems(value, plain, ()):
-        return PayloadError(f"{problem} cannot be stored.", ".".join(path) or None)
+    # A stack of our own: JSON may have more levels than Python has calls.
+    levels: list[Iterator[_Entry]] = [iter([((), None, value)])]
+    while levels:
+        path, problem, item = next(levels[-1], _END)
+        if path is None:
+            levels.pop()
+        elif problem := problem or _scalar_problem(item):
+            return PayloadError(f"{problem} cannot be stored.", _place(path) or None)
+        elif (inside := _inside(item, plain, path)) is not None:
+            levels.append(inside)
+            if len(levels) > _MOST_LEVELS:
+                raise RecursionError(f"more than {_MOST_LEVELS} levels")
     return None
 
 
-def _problems(
-    value: object, plain: Callable[[Any], object], path: Path
-) -> Iterator[tuple[Path, str]]:
+_END: tuple[None, None, None] = (None, None, None)
+
+
+def _place(path: Path) -> str:
+    return ".".join(path if len(path) <= 2 * _TOLD else (*path[:_TOLD], "…", *path[-_TOLD:]))
+
+
+def _inside(value: object, plain: Callable[[Any], object], path: Path) -> Iterator[_Entry] | None:
+    """What is in it, in its order; None: nothing can be."""
     match value:
         case None | bool() | int() | float() | Decimal() | str():
-            if problem := _scalar_problem(value):
-                yield path, problem
+            return None
         case Mapping():
-            for key, item in value.items():
-                yield from _entry_problems(key, item, plain, path)
+            return _entries(value, path)
         case list() | tuple():
-            for index, item in enumerate(value):
-                yield from _problems(item, plain, (*path, str(index)))
-        case _:
-            try:
-                form = plain(value)
-            except TypeError:
-                yield path, f"an object of class {type(value).__name__}"
-            else:
-                yield from _problems(form, plain, path)
+            return (((*path, str(index)), None, item) for index, item in enumerate(value))
+    try:
+        return iter([(path, None, plain(value))])
+    except TypeError:
+        return iter([(path, f"an object of class {type(value).__name__}", None)])
 
 
 def _scalar_problem(value: object) -> str | None:
@@ -56,16 +74,15 @@ def _scalar_problem(value: object) -> str | None:
     return None
 
 
-def _entry_problems(
-    key: Any, item: object, plain: Callable[[Any], object], path: Path
-) -> Iterator[tuple[Path, str]]:
-    if not isinstance(key, str | int | float | None):
-        yield path, f"a key of class {type(key).__name__}"
-        return
-    step = str(key)
-    if problem := _text_problem(step):
-        yield (*path, ascii(step)), problem
-    yield from _problems(item, plain, (*path, step))
+def _entries(value: Mapping[Any, object], path: Path) -> Iterator[_Entry]:
+    for key, item in value.items():
+        if not isinstance(key, str | int | float | None):
+            yield path, f"a key of class {type(key).__name__}", None
+            continue
+        step = str(key)
+        if problem := _text_problem(step):
+            yield (*path, ascii(step)), problem, None
+        yield (*path, step), None, item
 
 
 def _text_problem(value: str) -> str | None:
