@@ -46,6 +46,14 @@ def from_json(body: bytes) -> tuple[str, object]:
     return body.decode(), document
 
 
+def as_far_as_read(body: bytes) -> tuple[object, str]:
+    """What JSON says that cannot be stored, and its text; None and "" for what is none."""
+    try:
+        return orjson.loads(body.removeprefix(_BYTE_ORDER_MARK)), body.decode("utf-8-sig")
+    except ValueError:
+        return None, ""
+
+
 def from_form(body: bytes) -> tuple[str, object]:
     """An object with a text for each name; an array of texts for one that comes several times.
 

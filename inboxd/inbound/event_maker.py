@@ -1,12 +1,13 @@
 """What the settings of a source make of what came: its events, or one broken event with the reason.
 
 Owns how the keys of an event are read, for webhooks and for messages alike. Promises: what no event
-can be made of is a dead letter that has the body, and those of its keys that can be read. Known
-limit: what makes an event stops at the first thing that is wrong, which is the reason.
+can be made of is a dead letter that has the body, and those of its keys that can be read, so that
+an erasure finds it. Known limits: what makes an event stops at the first thing that is wrong, which
+is the reason; an array is of a tenant or an entity only where all its items that tell one agree.
 *See:* `sources.py`, webhooks; `messages/compiled.py`, messages.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeAlias, TypeVar
@@ -45,7 +46,9 @@ class EventMaker(Generic[C]):
         self.decode: Callable[[bytes], tuple[str, object]] = _DECODE[settings.body]
         self._topics: tuple[str | None, ...] = settings.topics or (None,)
         self._more_topics = self._topics[1:]
+        self._is_json = settings.body == "json"
         self._entity_type = settings.entity_type
+        self._read_entity_type = defaults.get("entity_type")
         read = partial(_read, settings, defaults)
         self._type = read_type or _read_type(settings)
         self._dedup = read("dedup_key", keys.dedup_key)
@@ -65,6 +68,7 @@ class EventMaker(Generic[C]):
         """One event, once for each topic. Raises BrokenBody."""
         ordering, dedup = self._ordering, self._dedup
         tenant, entity = self._tenant, self._entity_id
+        entity_type = self._read_entity_type
         event = ReceivedEvent(
             event_id,
             self._type(came, document, payload),
@@ -73,7 +77,7 @@ class EventMaker(Generic[C]):
             ordering and ordering(came, document, payload),
             dedup and dedup(came, document, payload),
             tenant and tenant(came, document, payload),
-            self._entity_type,
+            entity_type(came, document, payload) if entity_type else self._entity_type,
             entity and entity(came, document, payload),
             headers,
             traceparent,
@@ -89,13 +93,21 @@ class EventMaker(Generic[C]):
         payload: str | None,
         reason: str,
         traceparent: str | None,
+        items: Sequence[str] = (),
     ) -> list[ReceivedEvent]:
         """One event that is a dead letter at once; with its keys, as far as they can be read.
 
-        payload: None for the body as it is.
+        payload: None for the body as it is. items: those of an array, whose tenant and entity count
+        where they agree.
         """
-        document = None if payload is None else orjson.loads(payload)
-        read = partial(_try, came=came, document=document, text=payload or "")
+        document, text = None, ""
+        if payload is not None:
+            document, text = orjson.loads(payload), payload
+        elif self._is_json:
+            document, text = bodies.as_far_as_read(came.body)
+        read = partial(_try, came=came, document=document, text=text)
+        parts = [(orjson.loads(item), item) for item in items] or [(document, text)]
+        whose = partial(_agreed, came=came, parts=parts)
         event = partial(
             ReceivedEvent,
             event_id,
@@ -103,7 +115,9 @@ class EventMaker(Generic[C]):
             bodies.as_it_is(came.body) if payload is None else payload,
             ordering_key=read(self._ordering),
             dedup_key=read(self._dedup),
-            entity_type=self._entity_type,
+            tenant=whose(self._tenant),
+            entity_type=read(self._read_entity_type) or self._entity_type,
+            entity_id=whose(self._entity_id),
             traceparent=traceparent,
             broken=reason[:_REASON_LENGTH],
         )
@@ -113,12 +127,18 @@ class EventMaker(Generic[C]):
 def broken_instead(
     source: str, body: bytes, events: Sequence[ReceivedEvent], reason: str
 ) -> list[ReceivedEvent]:
-    """Dead letters for the events of one body, which the database refuses as they are."""
+    """Dead letters for the events of one body, which the database refuses as they are.
+
+    Of a tenant or an entity, if all are of that one.
+    """
     broken = partial(
         ReceivedEvent,
         events[0].event_id,
         broken_type(source),
         bodies.as_it_is(body),
+        tenant=_common(event.tenant for event in events),
+        entity_type=_common(event.entity_type for event in events),
+        entity_id=_common(event.entity_id for event in events),
         broken=reason[:_REASON_LENGTH],
     )
     return [broken(topic=topic) for topic in dict.fromkeys(event.topic for event in events)]
@@ -176,6 +196,20 @@ def _try(read: ReadOf[C] | None, *, came: C, document: object, text: str) -> str
     if read is None:
         return None
     try:
-        return read(came, document, text)
+        found = read(came, document, text)
     except BrokenBody:
         return None
+    # Of a body that could not be stored nobody has asked that before.
+    return found if checks.text(found) is None else None
+
+
+def _agreed(read: ReadOf[C] | None, *, came: C, parts: Sequence[tuple[object, str]]) -> str | None:
+    """What those parts of a body say that say something, if they say one thing."""
+    told = (_try(read, came=came, document=document, text=text) for document, text in parts)
+    return _common(each for each in told if each is not None)
+
+
+def _common(values: Iterable[str | None]) -> str | None:
+    """The one value that all of them are; None: they differ."""
+    found = {*values}
+    return found.pop() if len(found) == 1 else None

@@ -8,7 +8,7 @@ number is put behind it.
 *See:* `application.py`, which asks; `inboxd/store/receipts.py`, which writes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -83,6 +83,7 @@ class CompiledSource:
 
     def _events(self, uuids: Uuids, request: AuthenticRequest) -> list[ReceivedEvent]:
         maker, payload = self._maker, None
+        items: list[str] = []
         try:
             payload, document = maker.decode(request.body)
             chosen = _chosen(request.headers, maker.headers) if maker.headers else {}
@@ -90,19 +91,19 @@ class CompiledSource:
             if self._items is None:
                 id_ = uuids.make(request.at)
                 return maker.events(request, id_, payload, document, headers, request.traceparent)
-            return self._event_each(uuids, request, payload, headers)
+            items = elements(payload, self._items, self.settings.max_items)
+            return self._event_each(uuids, request, items, headers)
         except BrokenBody as problem:
             id_ = uuids.make(request.at)
-            return maker.broken(request, id_, payload, str(problem), request.traceparent)
+            why = str(problem)
+            return maker.broken(request, id_, payload, why, request.traceparent, items)
 
     def _event_each(
-        self, uuids: Uuids, request: AuthenticRequest, payload: str, headers: str | None
+        self, uuids: Uuids, request: AuthenticRequest, items: Sequence[str], headers: str | None
     ) -> list[ReceivedEvent]:
         """An event for each element of the array."""
-        assert self._items is not None  # noqa: S101 - asked by who calls
         found: list[ReceivedEvent] = []
-        taken = elements(payload, self._items, self.settings.max_items)
-        for number, text in enumerate(taken):
+        for number, text in enumerate(items):
             given = (text, orjson.loads(text), headers, request.traceparent)
             try:
                 events = self._maker.events(request, uuids.make(request.at), *given)

@@ -1,12 +1,20 @@
 """`inboxd erase` reaches webhooks as they came, and those that are held."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
+from pydantic import SecretStr
 
+from inboxd.inbound.keys import AuthenticRequest
+from inboxd.inbound.sources import CompiledSource
+from inboxd.inbound.uuids import Uuids
+from inboxd.settings import WebhookSource
+from inboxd.settings.inbound import WebhookKey
 from tests.cli.conftest import Cli
+from tests.inbound.calls import Knock
 from tests.support import Database
 from tests.support.receipts import receipt, receive, received, release
 from tests.support.rows import SQL, daemon_session
@@ -45,6 +53,33 @@ def test_receipts_of_erased_events_are_erased(cli: Cli, sql: Sql, database: Data
     assert cli("erase", *USER, "--yes").code == 0
     assert left(sql) == [(False,) * 3, (True,) * 3]
     assert sql("select body, headers, address from inboxd.kept_receipts") == [(None,) * 3]
+
+
+@pytest.mark.parametrize("subject", [USER, ("--tenant", "acme")])
+def test_broken_webhooks_are_erased(
+    cli: Cli, sql: Sql, database: Database, subject: tuple[str, ...]
+) -> None:
+    """Event and receipt stayed for good, since nobody had read whose they are."""
+    settings = WebhookSource(
+        scheme="github",
+        type="user.named",
+        ordering_key="pointer:/order",
+        tenant="pointer:/tenant",
+        entity_type="user",
+        entity_id="pointer:/user",
+        keys=(WebhookKey(id="1", secret=SecretStr("canary")),),
+    )
+    body = b'{"tenant": "acme", "user": 42, "name": "Ada Lovelace"}'
+    request = AuthenticRequest({}, body, "192.0.2.1", "1", None, time.time_ns())
+    source = CompiledSource("psp", settings, Knock())
+    anyio.run(receive, database, source.receipt(Uuids(), request))
+    assert sql("select status from inboxd.events") == [("failed",)], "it is broken"
+    assert cli("erase", *subject, "--yes", "--json").json["left"] == 0
+    assert left(sql) == [(False,) * 3]
+    assert sql("select * from inboxd.events") == []
+    (row,) = sql("select payload from inboxd.events_history")
+    assert "Ada" not in str(row["payload"])
+    assert sql("select count(*) from inboxd.bodies") == [(0,)]
 
 
 @pytest.mark.parametrize("subject", [USER, ("--tenant", "acme")])

@@ -2,6 +2,7 @@
 
 import time
 from base64 import b64encode
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -135,6 +136,60 @@ def test_what_cannot_be_an_event_is_one_broken_event(source: dict[str, Any], bod
         assert payload in (body.decode("latin-1"), {"base64": b64encode(body).decode()})
     elif "nothing at" in event.broken and source.get("body") != "form":
         assert payload == orjson.loads(body), "it is kept as it is, to be replayed"
+
+
+_WHOSE = {"tenant": "pointer:/tenant", "entity_type": "user", "entity_id": "pointer:/user"}
+
+
+@pytest.mark.parametrize(
+    ("source", "body"),
+    [
+        ({"ordering_key": "pointer:/match"}, b'{"tenant": "acme", "user": 42}'),
+        ({}, b'{"tenant": "acme", "user": 42, "name": "\\u0000"}'),
+        ({}, b'{"tenant": "acme", "user": 42, "x": 1e-20000}'),
+        ({"items": "", "dedup_key": "pointer:/id"}, b'[{"tenant": "acme", "user": 42}]'),
+        (
+            {"items": "", "ordering_key": "pointer:/id"},
+            b'[{"tenant": "acme", "user": 42, "id": 1}, {"tenant": "acme", "user": 42}, {"id": 3}]',
+        ),
+        ({"body": "form", "ordering_key": "pointer:/match"}, b"tenant=acme&user=42"),
+    ],
+)
+def test_an_erasure_finds_what_is_broken(source: dict[str, Any], body: bytes) -> None:
+    """It matched nothing, and name and body stayed, though whose they are could be read."""
+    event = _event({**_WHOSE, **source}, body)
+    assert event.broken
+    assert (event.tenant, event.entity_type, event.entity_id) == ("acme", "user", "42")
+
+
+@pytest.mark.parametrize(
+    ("source", "body"),
+    [
+        ({}, b'{"tenant": "ac\\u0000me", "user": "4\\u00002"}'),
+        ({}, b'{"tenant": "%b", "user": "%b\\u0000"}' % (b"x" * 256, b"x" * 256)),
+        (
+            {"items": "", "dedup_key": "pointer:/id"},
+            b'[{"tenant": "a", "user": 1}, {"tenant": "b", "user": 2}]',
+        ),
+        ({}, b"not JSON"),
+    ],
+)
+def test_what_tells_no_one_is_of_nobody(source: dict[str, Any], body: bytes) -> None:
+    """What no column can have, and two of which neither is all of it."""
+    event = _event({**_WHOSE, **source}, body)
+    assert event.broken
+    assert (event.tenant, event.entity_id) == (None, None)
+
+
+@pytest.mark.parametrize("levels", [10, 400, 1000])
+@pytest.mark.parametrize("opens", [b"[", b'{"a":'])
+def test_what_is_deep_and_cannot_be_stored_is_broken_too(levels: int, opens: bytes) -> None:
+    """It was answered 500, for ever, since the search for what is wrong in it went too deep."""
+    closes = b"]" if opens == b"[" else b"}"
+    event = _event({}, opens * levels + b'"\\u0000"' + closes * levels)
+    assert event.broken is not None
+    assert "text with a NUL character cannot be stored" in event.broken
+    assert len(event.broken) <= 500
 
 
 def test_the_keys_that_can_be_read_are_kept_with_what_is_broken() -> None:
@@ -279,6 +334,13 @@ def test_what_the_database_refuses_becomes_dead_letters() -> None:
     assert [event.topic for event in instead.events] == ["a", "b"]
     assert {event.broken for event in instead.events} == {"it refuses"}
     assert receipt.events[0].broken is None, "the first one stays as it was"
+    mine = _receipt({"tenant": "text:acme", "entity_type": "user", "entity_id": "text:42"})
+    one, two = mine.events[0], replace(mine.events[0], entity_id="43")
+    for events, entity in (([one, one], "42"), ([one, two], None)):
+        whose = broken_instead(replace(mine, events=events), "it refuses")
+        assert whose is not None
+        told = [(each.tenant, each.entity_type, each.entity_id) for each in whose.events]
+        assert told == [("acme", "user", entity)], "as far as all of them say the same"
     assert broken_instead(_receipt({"items": ""}, b"[]"), "x") is None
 
 

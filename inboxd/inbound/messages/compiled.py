@@ -83,7 +83,10 @@ class CompiledMessageSource:
         }
         self._names_entities = settings.entity_type is not None or settings.entity_id is not None
         if not self._names_entities:
-            defaults["entity_id"] = _extension("entityid")
+            defaults |= {
+                "entity_id": _extension("entityid"),
+                "entity_type": _extension("entitytype"),
+            }
         self._maker = EventMaker(
             name, settings, defaults, None if is_typed else _read_type(settings.type_prefix)
         )
@@ -132,15 +135,9 @@ class CompiledMessageSource:
         try:
             payload, document = maker.decode(arrived.body)
             headers = self._headers_of(arrived)
-            events = maker.events(arrived, id_, payload, document, headers, trace)
-            if arrived.event is not None and not self._names_entities:
-                entity_type = _ENTITY_TYPE(arrived, document, payload)
-                for event in events:
-                    event.entity_type = entity_type
+            return maker.events(arrived, id_, payload, document, headers, trace)
         except BrokenBody as problem:
             return maker.broken(arrived, id_, payload, str(problem), trace)
-        else:
-            return events
 
     def _derived_id(self, arrived: ArrivedMessage) -> UUID:
         """Of where it stood, or of the message's id; the same whenever it comes."""
@@ -206,9 +203,6 @@ def _extension(name: str) -> ReadOf[ArrivedMessage]:
         return found
 
     return read
-
-
-_ENTITY_TYPE = _extension("entitytype")
 
 
 def _partition(arrived: ArrivedMessage, _document: object, _text: str) -> str:

@@ -282,6 +282,14 @@ def test_what_cannot_be_an_event_is_a_dead_letter(
         assert payload == orjson.loads(body)
 
 
+def test_an_erasure_finds_what_is_broken() -> None:
+    of = _BINARY | {"tenant": "acme", "entitytype": "user", "entityid": "42"}
+    message = incoming(1, b"not JSON", headers={f"ce_{name}": each for name, each in of.items()})
+    event = _event(message)
+    assert event.broken
+    assert (event.tenant, event.entity_type, event.entity_id) == ("acme", "user", "42")
+
+
 def test_a_message_that_is_too_large_is_told_from_others_by_its_whole_body() -> None:
     bodies = [b'{"a": "%d0000000000000"}' % n for n in (1, 2)]
     for max_body in (1000, 16):
