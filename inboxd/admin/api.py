@@ -2,7 +2,8 @@
 
 Owns the paths below `/api`. Promises: nothing is answered without a valid token; an action is one
 of `inboxd.operations`, audited with the token's name, and refused to a token that may only read;
-what a request costs is bounded: its body, its time, how many run at once, how many come in a time.
+what a request costs is bounded: its body, its time, how many run at once, and how many of each
+token come in a time; who has no token spends nothing of that.
 Known limit: an answer that says 503 after a time may come although the action was done: look at
 the row before it is sent again; a second replay is refused.
 *See:* `operations/details.py`, `operations/finding.py`, `operations/rows.py`.
@@ -24,13 +25,13 @@ from starlette.routing import Route
 
 from inboxd import operations
 from inboxd.admin.answers import RequestRefused, found, of_error, problem
-from inboxd.admin.budget import Budget
 from inboxd.admin.openapi import openapi
 from inboxd.admin.redaction import Redaction
 from inboxd.admin.revealing import Revealing
 from inboxd.admin.screens.pages.queries import page_size, row_number
 from inboxd.admin.screens.pages.row_filters import FILTERS, lane_of, read_query, refuse_guesses
 from inboxd.admin.screens.roles import Role, Visitor
+from inboxd.admin.throttle import Throttle
 from inboxd.admin.tokens import Tokens
 from inboxd.errors import InboxdError, UsageError
 from inboxd.model.row_id import read_row_id
@@ -47,6 +48,7 @@ TIMEOUT: Final = 15.0
 MOST_BODY: Final = 16 * 1024
 # Each has a connection of its own to the database.
 _AT_ONCE = 4
+# Requests with one token: a second for long, and at once.
 _RATE, _BURST = 50, 200
 _LONGEST_REASON = 1_000
 _OF_LISTS = ("status", "commands", "below", "limit")
@@ -61,7 +63,7 @@ class AdminApi:
         """Serve those who have one of the tokens."""
         self._settings = settings
         self._tokens = tokens
-        self._requests = Budget(_RATE, _BURST)
+        self._requests = Throttle(_RATE, _BURST)
         self._at_once = anyio.CapacityLimiter(_AT_ONCE)
         self._tenants = operations.Tenants(settings.tenants)
         self._revealing = Revealing(settings)
@@ -101,10 +103,11 @@ class AdminApi:
         return guarded
 
     def _caller(self, request: Request) -> Visitor:
-        if self._requests.is_spent:
+        visitor = self._tokens.visitor(request)
+        if self._requests.is_spent([visitor.actor]):
             raise RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, "too many requests: try again later")
-        self._requests.spend()
-        return self._tokens.visitor(request)
+        self._requests.spend([visitor.actor])
+        return visitor
 
     async def _describe(self, request: Request, _: Visitor) -> Response:
         return found(openapi(str(request.scope.get("root_path", ""))))

@@ -1,23 +1,25 @@
 """Who sends a request with a bearer token, which is compared in constant time.
 
 Promises: how long a comparison takes tells nothing of a token; none is in a log line or an answer;
-who guesses is held back. A token's access is a role, for the API and the screens alike.
-Known limits: files of tokens are read at the start and at each reload, not in between; while
-somebody guesses, nobody's token counts.
+who sends wrong ones costs a comparison, and a log line a few times a second, and spends nothing of
+whose token is right. A token's access is a role, for the API and the screens alike.
+Known limits: files of tokens are read at the start and at each reload, not in between; a token is
+safe from guesses by its length alone, which is 16 bytes at least.
 *See:* `signatures/bearer.py`, which compares.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 
 from starlette.requests import Request
 
 from inboxd.admin.answers import RequestRefused
-from inboxd.admin.budget import Budget
 from inboxd.admin.screens.roles import Role, Visitor
+from inboxd.admin.throttle import Throttle
 from inboxd.errors import Malformed, SettingsError, Unauthentic
+from inboxd.model.addresses import Networks, client_address, normal_peer, subscriber
 from inboxd.settings import AdminToken
 from inboxd.settings.secrets import read_secret
 from inboxd.signatures.bearer import BearerVerifier
@@ -28,7 +30,7 @@ _log = get_logger(__name__)
 
 # Fewer bytes of a token could be guessed.
 _LEAST = 16
-# Wrong tokens, after which nobody is let in for a moment: so many could be guesses.
+# Wrong tokens of an address that are told so, and logged; more are answered that they are too many.
 _WRONG_RATE, _WRONG_BURST = 5, 50
 _ROLES: Final = {"read": Role.READER, "full": Role.OPERATOR}
 
@@ -36,26 +38,28 @@ _ROLES: Final = {"read": Role.READER, "full": Role.OPERATOR}
 class Tokens:
     """The tokens of the settings; none: nobody is let in, as when a reload took all away."""
 
-    def __init__(self, tokens: Sequence[AdminToken]) -> None:
-        """Read their files. Raises SettingsError."""
+    def __init__(self, tokens: Sequence[AdminToken], proxies: Iterable[object] = ()) -> None:
+        """Read their files. Raises SettingsError. proxies: by whom an address is believed."""
         self._visitors = {
             each.name: Visitor(each.name, _ROLES[each.access], f"token {each.name}")
             for each in tokens
         }
         keys = [Key(each.name, _secret(each)) for each in tokens]
         self._verifier = BearerVerifier(keys, 0, {}) if keys else None
-        self._wrong = Budget(_WRONG_RATE, _WRONG_BURST)
+        self._proxies = Networks(proxies)
+        self._wrong = Throttle(_WRONG_RATE, _WRONG_BURST)
 
     def visitor(self, request: Request) -> Visitor:
         """Whose request this is. Raises RequestRefused, Unauthentic or Malformed."""
-        if self._wrong.is_spent:
-            detail = "too many wrong tokens: try again later"
-            raise RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, detail)
         try:
             return self.bearer(request.headers)
         except (Unauthentic, Malformed) as error:
-            self._wrong.spend()
-            address = request.client.host if request.client else None
+            address = client_address(normal_peer(request.client), request.headers, self._proxies)
+            guesser = [subscriber(address) if address else "-"]
+            if self._wrong.is_spent(guesser):
+                detail = "too many wrong tokens: try again later"
+                raise RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, detail) from None
+            self._wrong.spend(guesser)
             _log.warning("an admin request is refused", reason=str(error), address=address)
             raise
 

@@ -61,7 +61,7 @@ class HostedAdmin:
             header_timeout=_HEADER_TIMEOUT,
             body_timeout=_BODY_TIMEOUT,
         )
-        tokens = Tokens(own.tokens)
+        tokens = Tokens(own.tokens, own.trusted_proxies)
         self._api = AdminApi(process.settings, tokens)
         self._gate = Gate(own, tokens)
         self._site: AdminSite | None = None
@@ -78,7 +78,8 @@ class HostedAdmin:
 
     def prepare(self, new: Settings) -> Callable[[Settings], None]:
         """Read tokens and users again, and the tokens' files; nothing else is taken over."""
-        tokens, users = Tokens(new.admin.tokens), self._gate.prepare(new.admin)
+        tokens = Tokens(new.admin.tokens, self._process.settings.admin.trusted_proxies)
+        users = self._gate.prepare(new.admin)
 
         def take_over(_: Settings) -> None:
             self._api.take_over(tokens)

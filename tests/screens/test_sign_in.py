@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from inboxd.admin.screens.access.sessions import Sessions
-from inboxd.admin.screens.access.throttle import Throttle
+from inboxd.admin.throttle import Throttle
 from inboxd.model.passwords import PasswordHash
 from tests.screens.visiting import PASSWORD, SAME, Visited, sign_in, user, visiting
 from tests.support import Database
@@ -114,6 +114,24 @@ async def test_who_guesses_is_held_back_and_others_are_not(database: Database) -
         async with site.client(peer="127.0.0.3") as client:
             assert (await sign_in(client, "ada")).status_code == 429, "of the same user"
             assert (await sign_in(client, "bob")).status_code == 303
+
+
+async def test_who_has_signed_in_somewhere_is_not_kept_from_it_by_guesses_elsewhere(
+    database: Database,
+) -> None:
+    async with (
+        visiting(database, users=[user("ada")]) as site,
+        site.client(peer="127.0.0.2") as hers,
+        site.client(peer="127.0.0.3") as stranger,
+        site.client(peer="127.0.0.4") as elsewhere,
+    ):
+        assert (await sign_in(hers, "ada")).status_code == 303
+        found = [(await sign_in(stranger, "ada", "a guess")).status_code for _ in range(11)]
+        assert found == [403] * 10 + [429]
+        assert (await sign_in(hers, "ada")).status_code == 303
+        assert (await sign_in(elsewhere, "ada")).status_code == 429, "whoever that is"
+        found = [(await sign_in(hers, "ada", "a guess")).status_code for _ in range(11)]
+        assert found == [403] * 10 + [429], "her address has its own allowance there"
 
 
 def test_the_memory_of_guesses_is_bounded() -> None:

@@ -1,38 +1,74 @@
 """The admin API without a daemon: who guesses is held back, and what fails tells nothing."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
 import httpx
 import pytest
+from starlette.applications import Starlette
 
-from inboxd.admin import api
+from inboxd.admin import api, tokens
 from inboxd.admin.api import AdminApi
 from inboxd.admin.tokens import Tokens
 from inboxd.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
-_TOKEN = "a-token-of-sixteen-bytes"
+_TOKEN, _OTHER = "a-token-of-sixteen-bytes", "another-token-of-more-bytes"
 
 
-def _client(**headers: str) -> httpx.AsyncClient:
-    admin = {"tokens": [{"name": "ada", "token": _TOKEN, "access": "full"}]}
-    settings = Settings.merged({"admin": admin}, {})
-    application = AdminApi(settings, Tokens(settings.admin.tokens)).application()
-    transport = httpx.ASGITransport(app=application)
+def _application(proxies: Sequence[str] = ()) -> Starlette:
+    given = [{"name": "ada", "token": _TOKEN, "access": "full"}, {"name": "bob", "token": _OTHER}]
+    settings = Settings.merged({"admin": {"tokens": given}}, {})
+    return AdminApi(settings, Tokens(settings.admin.tokens, proxies)).application()
+
+
+def _client(
+    application: Starlette | None = None, peer: str = "127.0.0.1", **headers: str
+) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app=application or _application(), client=(peer, 50_000))
     return httpx.AsyncClient(transport=transport, base_url="http://test", headers=headers)
 
 
-async def test_who_guesses_is_held_back_and_so_is_everybody_for_a_moment() -> None:
-    async with _client() as client:
-        wrong, right = ({"authorization": f"Bearer {each}"} for each in ("x" * 20, _TOKEN))
-        assert (await client.get("/api/openapi.json", headers=right)).status_code == 200
-        found = [(await client.get("/api/x/1", headers=wrong)).status_code for _ in range(60)]
-        assert found[0] == 401
-        assert found[-1] == 429
-        answer = await client.get("/api/openapi.json", headers=right)
+async def _asked(client: httpx.AsyncClient, token: str) -> httpx.Response:
+    headers = {"authorization": f"Bearer {token}"}
+    return await client.get("/api/openapi.json", headers=headers)
+
+
+async def test_who_guesses_is_held_back_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty wrong tokens, and then a few a second, closed the API for all."""
+    monkeypatch.setattr(tokens, "_WRONG_RATE", 1 / 3600)
+    application = _application()
+    async with _client(application) as client, _client(application, peer="192.0.2.9") as other:
+        assert (await _asked(client, _TOKEN)).status_code == 200
+        found = [(await _asked(client, "x" * 20)).status_code for _ in range(60)]
+        assert found == [401] * 50 + [429] * 10
+        answer = await _asked(client, "x" * 20)
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
+        assert (await _asked(client, _TOKEN)).status_code == 200, "even of the same address"
+        assert (await _asked(other, "x" * 20)).status_code == 401, "others have their own"
+        assert (await client.get("/api/openapi.json")).status_code == 429, "as without a token"
+
+
+async def test_addresses_are_told_apart_behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_WRONG_RATE", 1 / 3600)
+    async with _client(_application(proxies=["127.0.0.1"]), peer="127.0.0.1") as client:
+        for address, answers in (("192.0.2.1", [401] * 50 + [429]), ("192.0.2.2", [401])):
+            client.headers["x-forwarded-for"] = f"203.0.113.7, {address}"
+            found = [(await _asked(client, "x" * 20)).status_code for _ in range(len(answers))]
+            assert found == answers
+
+
+async def test_a_token_spends_what_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "_RATE", 1 / 3600)
+    monkeypatch.setattr(api, "_BURST", 3)
+    async with _client() as client:
+        for _ in range(300):
+            assert (await _asked(client, "x" * 20)).status_code in {401, 429}
+        found = [(await _asked(client, _TOKEN)).status_code for _ in range(4)]
+        assert found == [200] * 3 + [429]
+        assert (await _asked(client, _OTHER)).status_code == 200
 
 
 async def test_what_nobody_expected_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

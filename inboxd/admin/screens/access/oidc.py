@@ -30,10 +30,10 @@ from inboxd.admin.screens.access.provider_errors import (
 )
 from inboxd.admin.screens.access.sessions import Sessions, SignedIn
 from inboxd.admin.screens.access.signed_texts import SignedTexts
-from inboxd.admin.screens.access.throttle import Throttle
 from inboxd.admin.screens.access.wanted import FORM, PROVIDER, safe
 from inboxd.admin.screens.roles import Role, Visitor
 from inboxd.admin.screens.screen import ScreenPage
+from inboxd.admin.throttle import Throttle
 from inboxd.errors import SettingsError
 from inboxd.model.addresses import Networks, client_address, normal_peer, subscriber
 from inboxd.settings import AdminOidc

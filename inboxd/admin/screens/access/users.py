@@ -2,9 +2,12 @@
 
 Promises: an unknown user and a wrong password are the same answer, after the same work; a password
 is compared in a thread, few at once and few that wait, so that the loop goes on and memory is
-bounded; how often may be guessed is bounded for each address and each user.
+bounded; how often may be guessed is bounded for each address and each user, and whose password was
+right at an address is not kept from it there by guesses elsewhere. Known limit: where it was not
+yet, a user cannot sign in for a minute or two while somebody guesses from many addresses.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Final
@@ -13,7 +16,7 @@ import anyio
 import anyio.to_thread
 
 from inboxd.admin.answers import RequestRefused
-from inboxd.admin.screens.access.throttle import Throttle
+from inboxd.admin.throttle import Throttle
 from inboxd.model.addresses import subscriber
 from inboxd.model.passwords import LONGEST, PasswordHash, decoy, read_password_hash
 from inboxd.settings import AdminUser
@@ -22,6 +25,8 @@ from inboxd.settings import AdminUser
 _AT_ONCE, _MOST_WAITING = 1, 8
 # Wrong passwords at once, and for long: a user's from all addresses, and an address' for all users.
 _RATE, _BURST = 1 / 20, 10
+# Users and addresses at which their passwords were right that are remembered.
+_MOST_PROVEN = 1_000
 
 
 class Users:
@@ -55,12 +60,16 @@ class Passwords:
         """Nobody has guessed yet."""
         self._throttle: Final = Throttle(_RATE, _BURST)
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        # Those seen last come last.
+        self._proven: OrderedDict[tuple[str, ...], None] = OrderedDict()
 
     async def user(
         self, users: Users, name: str, password: str, address: str | None
     ) -> AdminUser | None:
         """Whose name and password these are; None: nobody's. Raises RequestRefused."""
-        names = [f"user {name}", f"address {subscriber(address) if address else '-'}"]
+        place = f"address {subscriber(address) if address else '-'}"
+        both = (f"user {name}", place)
+        names = [place] if both in self._proven else [*both]
         if (
             self._throttle.is_spent(names)
             or self._limiter.statistics().tasks_waiting >= _MOST_WAITING
@@ -74,4 +83,8 @@ class Passwords:
         if not matches:
             return None
         self._throttle.forgive(names)
+        self._proven[both] = None
+        self._proven.move_to_end(both)
+        if len(self._proven) > _MOST_PROVEN:
+            self._proven.popitem(last=False)
         return users.named(name)

@@ -1,8 +1,7 @@
-"""How often may be guessed: an allowance for each address, and for each user.
+"""How often somebody may do something: an allowance for each name, such as an address or a user.
 
 Promises that its memory is bounded: of too many, those that were seen longest ago are forgotten.
-Known limit: it is of one process; and while somebody guesses a user's password from many addresses,
-that user cannot sign in either, for a minute or two.
+Known limit: it is of one process.
 """
 
 import time
@@ -16,21 +15,21 @@ _MOST: Final = 10_000
 
 
 class Throttle:
-    """So many wrong guesses at once for each of some names, and so many a second for long."""
+    """So many at once for each name, such as wrong guesses, and so many a second for long."""
 
     def __init__(
         self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Nobody has guessed yet."""
+        """Nobody has spent anything yet."""
         self._rate, self._burst, self._clock = rate, burst, clock
         self._budgets: OrderedDict[str, Budget] = OrderedDict()
 
     def is_spent(self, names: Sequence[str]) -> bool:
-        """Whether one of these may not guess just now."""
+        """Whether one of these has nothing left just now."""
         return any(name in self._budgets and self._budgets[name].is_spent for name in names)
 
     def spend(self, names: Sequence[str]) -> None:
-        """Count a guess, before it is known to be wrong: many may come at once."""
+        """Count one; a guess, before it is known to be wrong: many may come at once."""
         for name in names:
             budget = self._budgets.get(name)
             if budget is None:
