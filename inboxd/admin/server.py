@@ -1,8 +1,9 @@
 """The HTTP server of a process's own face: three pages, few requests, little memory.
 
 Owns the server and the pages' paths. Promises that a cancelled server has closed its connections
-within seconds, and that connections from which no request comes are closed, so that they keep no
-probe from its answer. Known limit: no login and no TLS, so it listens on loopback by default.
+within seconds, and that no connections keep a probe from its answer, however many they are: where
+there are too many, the oldest gives way, of those that ask nothing first, and each ends in its
+time. Known limit: no login and no TLS, so it listens on loopback by default.
 *See:* `daemon/sockets.py`, which gives the sockets, and `admin/http.py` the pages.
 """
 
@@ -12,7 +13,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 import orjson
@@ -23,12 +24,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 # Probes and scrapes come one by one; more connections than this are a mistake or an attack.
 _MAX_CONNECTIONS = 256
-# What a request gets to come, in seconds, and how often connections are looked at: the server has
-# no time for a head of its own.
-_HEAD_SECONDS, _SWEEP_SECONDS = 2.0, 0.5
+# What a request gets to come, in seconds, and a connection in all, whose answer may not be read;
+# and how often connections are looked at: the server has no such times of its own.
+_HEAD_SECONDS, _ALL_SECONDS, _SWEEP_SECONDS = 2.0, 60.0, 0.5
 _SHUTDOWN_SECONDS = 1
 # What a connection without a request gets at the end, for one that is on its way: half a second.
 _LAST_LOOKS = 50
@@ -54,10 +56,11 @@ async def serve(
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve on sockets that listen already, until cancelled; closes them."""
-    server = _Server(_config(application))
+    connections = _Connections()
+    server = _Server(_config(application, connections))
     async with anyio.create_task_group() as group:
         group.start_soon(_leave_when_cancelled, server, listeners)
-        group.start_soon(_close_silent, server)
+        group.start_soon(connections.sweep)
         # The kernel accepts already; the server takes over what it queued.
         task_status.started()
         with anyio.CancelScope(shield=True):
@@ -91,10 +94,10 @@ def _json(body: object, status: int, headers: Mapping[str, str] | None = None) -
     return Response(orjson.dumps(body), status, headers, media_type="application/json")
 
 
-def _config(app: Starlette) -> uvicorn.Config:
+def _config(app: Starlette, connections: "_Connections") -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",  # which uvicorn brings along; a few probes a minute need nothing faster
+        http=connections.protocol(),
         ws="none",
         lifespan="off",
         access_log=False,
@@ -102,7 +105,6 @@ def _config(app: Starlette) -> uvicorn.Config:
         log_level=logging.WARNING,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=_MAX_CONNECTIONS,
         backlog=_BACKLOG,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
@@ -125,20 +127,65 @@ async def _leave_when_cancelled(server: uvicorn.Server, listeners: Sequence[sock
         server.should_exit = True
 
 
-async def _close_silent(server: uvicorn.Server) -> None:
-    """Close connections that have been without a whole request for too long, until cancelled."""
-    since: dict[Any, float] = {}
-    while True:
-        await anyio.sleep(_SWEEP_SECONDS)
-        now = time.monotonic()
-        since = {
-            each: since.get(each, now)
-            for each in server.server_state.connections
-            if (cycle := getattr(each, "cycle", None)) is None or cycle.response_complete
-        }
-        for each, began in since.items():
-            if now - began > _HEAD_SECONDS:
-                each.transport.close()
+class _Connections:
+    """Those of one server: no more than so many, and none for longer than it needs."""
+
+    def __init__(self) -> None:
+        # Since when they have asked nothing, or are there at all; the oldest comes first.
+        self._silent: dict[H11Protocol, float] = {}
+        self._began: dict[H11Protocol, float] = {}
+
+    def protocol(self) -> type[H11Protocol]:
+        """Uvicorn's own, without extras: a few probes a minute need nothing faster."""
+        connections = self
+
+        class Connection(H11Protocol):
+            def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+                super().connection_made(transport)
+                connections.begin(self)
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                super().connection_lost(exc)
+                connections.end(self)
+
+        return Connection
+
+    def begin(self, connection: H11Protocol) -> None:
+        """One more: if these are too many, the oldest makes room, of those that ask nothing."""
+        self._began[connection] = self._silent[connection] = time.monotonic()
+        if len(self._began) > _MAX_CONNECTIONS:
+            oldest = next((each for each in self._began if _is_silent(each)), None)
+            self._abort(oldest or next(iter(self._began)))
+
+    def end(self, connection: H11Protocol) -> None:
+        """It is gone, or will be."""
+        self._began.pop(connection, None)
+        self._silent.pop(connection, None)
+
+    async def sweep(self) -> None:
+        """End those whose time is over, until cancelled."""
+        while True:
+            await anyio.sleep(_SWEEP_SECONDS)
+            now, silent = time.monotonic(), self._silent
+            self._silent = {each: silent.get(each, now) for each in self._began if _is_silent(each)}
+            late = [each for each, began in self._began.items() if now - began > _ALL_SECONDS]
+            quiet = [each for each, since in self._silent.items() if now - since > _HEAD_SECONDS]
+            for each in dict.fromkeys((*late, *quiet)):
+                self._abort(each)
+
+    def _abort(self, connection: H11Protocol) -> None:
+        """End it; of what was not read nothing waits."""
+        self.end(connection)
+        if _is_silent(connection):
+            connection.transport.close()
+        else:
+            connection.transport.abort()
+
+
+def _is_silent(connection: H11Protocol) -> bool:
+    """Whether no whole request of it has its answer, or the rest of it, still to come."""
+    cycle, transport = connection.cycle, connection.transport
+    return cycle is None or (cycle.response_complete and not transport.get_write_buffer_size())
 
 
 async def _answer_the_last(server: uvicorn.Server, listeners: Sequence[socket.socket]) -> None:

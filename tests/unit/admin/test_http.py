@@ -1,5 +1,6 @@
 """The HTTP face, over real sockets."""
 
+import select
 import signal
 import socket
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ import httpx
 import pytest
 from anyio.abc import TaskGroup
 
+from inboxd.admin import server
 from inboxd.admin.http import application
 from inboxd.admin.server import HealthPart, serve
 from inboxd.telemetry.metrics import Metrics
@@ -88,12 +90,91 @@ async def test_connections_that_say_nothing_keep_no_probe_from_its_answer(
             each.close()
 
 
+async def test_more_connections_than_there_is_room_for_fail_no_probe(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even for as long as they may be silent, which somebody else says again and again."""
+    monkeypatch.setattr(server, "_HEAD_SECONDS", 3600)
+    monkeypatch.setattr(server, "_MAX_CONNECTIONS", 32)
+    port = client.base_url.port
+    silent: list[socket.socket] = []
+    try:
+        for _ in range(4):
+            for _ in range(40):
+                each = socket.create_connection(("127.0.0.1", port))
+                each.sendall(b"GET /healthz HTTP/1.1\r\n")  # a head that does not end
+                silent.append(each)
+            answer = await asked_anew(port)
+            assert answer.status_code == 200
+
+        async def gave_way() -> bool:
+            return sum(not _is_closed(each) for each in silent) <= 32
+
+        await eventually(gave_way)
+        assert _is_closed(silent[0]), "the oldest goes first"
+        assert not _is_closed(silent[-1])
+    finally:
+        for each in silent:
+            each.close()
+
+
+async def test_answers_that_nobody_reads_fail_no_probe(
+    client: httpx.AsyncClient, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They fill what the kernel keeps of them, and would wait for ever."""
+    parts = list(told.alive)
+    told.alive.append(HealthPart("much", ok=True, detail="x" * 16_000_000))
+    monkeypatch.setattr(server, "_MAX_CONNECTIONS", 4)
+    port = client.base_url.port
+    unread = [socket.create_connection(("127.0.0.1", port)) for _ in range(4)]
+    try:
+        for each in unread:
+            each.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+
+        async def have_begun() -> bool:
+            return len(select.select(unread, [], [], 0)[0]) == len(unread)
+
+        await eventually(have_begun)
+        told.alive = parts
+        assert (await asked_anew(port)).status_code == 200, "one of them gave way"
+        monkeypatch.setattr(server, "_ALL_SECONDS", 0)
+
+        async def are_closed() -> bool:
+            return all(_has_ended(each) for each in unread)
+
+        await eventually(are_closed)
+    finally:
+        for each in unread:
+            each.close()
+
+
+async def asked_anew(port: int | None) -> httpx.Response:
+    """Ask by a connection of its own."""
+    async with httpx.AsyncClient(trust_env=False, timeout=patient()) as client:
+        return await client.get(f"http://127.0.0.1:{port}/healthz")
+
+
+def _has_ended(connection: socket.socket) -> bool:
+    """Whether all that was sent is read, and nothing more comes."""
+    connection.setblocking(False)
+    try:
+        while connection.recv(1 << 20):
+            pass
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+    return True
+
+
 def _is_closed(connection: socket.socket) -> bool:
     connection.setblocking(False)
     try:
         return connection.recv(1) == b""
     except BlockingIOError:
         return False
+    except ConnectionResetError:
+        return True
 
 
 async def test_metrics_as_text(client: httpx.AsyncClient, metrics: Metrics) -> None:
