@@ -2,18 +2,24 @@
 
 Promises: the body is sent byte by byte as it came; it is signed anew where the settings have a key
 of its source that may sign, since a receiver refuses an old signature as stale; its id stays, so
-that a receiver which has it takes it for a duplicate. Who sent what where is in the audit.
+that a receiver which has it takes it for a duplicate. A secret that a request would show, as a
+bearer token, goes along only if that is asked for. Who sent what where is in the audit.
 """
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from inboxd.cli.options import Acting, actor
 from inboxd.cli.receipts import body_of, headers_of, receipt_of
-from inboxd.cli.webhook_send import Seconds, print_answer, verifier_for
+from inboxd.cli.webhook_send import (
+    Seconds,
+    WithSecret,
+    print_answer,
+    refuse_to_tell,
+    verifier_for,
+)
 from inboxd.errors import UsageError
 from inboxd.model.row_id import read_row_id
 
@@ -38,6 +44,7 @@ def replay(
         bool,
         typer.Option("--original", help="With the headers as they came, not signed anew."),
     ] = False,
+    with_secret: WithSecret = False,
     timeout: Seconds = 30,
     given: Acting,
 ) -> None:
@@ -47,18 +54,20 @@ def replay(
     wanted, who = read_row_id(which), actor()
     parts_of(url)
 
-    async def look(session: "Session") -> "ReceiptRow":
+    async def look(session: "Session") -> "tuple[ReceiptRow, dict[str, str]]":
         from inboxd import operations
 
         row = await receipt_of(session, wanted, raw=True)
-        body_of(row)
+        body = body_of(row)
+        signed = (
+            {} if original else _signed(given.settings, row, body, url, with_secret=with_secret)
+        )
         target = f"receipt {row['receipt_id']}"
         await operations.sent_again(session, target, url, actor=who, reason=given.reason)
-        return row
+        return row, signed
 
-    row = given.ask(look)
+    row, signed = given.ask(look)
     body, kept = body_of(row), headers_of(row)
-    signed = {} if original else _signed(given.settings, row, body, kept)
     headers = {"content-type": row["content_type"], **kept, **signed}
     told = {
         "receipt": str(row["receipt_id"]),
@@ -70,16 +79,21 @@ def replay(
 
 
 def _signed(
-    settings: "Settings", row: "ReceiptRow", body: bytes, kept: Mapping[str, str]
+    settings: "Settings", row: "ReceiptRow", body: bytes, url: str, *, with_secret: bool
 ) -> dict[str, str]:
-    """The headers of a new signature; none, where the settings have no key that may sign."""
+    """The headers of a new signature; none, where the settings have no key that may sign.
+
+    Raises UsageError where they would tell the address a secret.
+    """
     source = settings.inbound.webhooks.get(row["source"])
     if source is None:
         return {}
     verifier = verifier_for(row["source"], source)
     kind, _, name = (verifier.default_dedup_key or "").partition(":")
-    id_ = kept.get(name) if kind == "header" else None
+    id_ = headers_of(row).get(name) if kind == "header" else None
     try:
-        return verifier.sign(body, id_ or str(row["receipt_id"]), time.time())
+        signed = verifier.sign(body, id_ or str(row["receipt_id"]), time.time())
     except UsageError:
         return {}
+    refuse_to_tell(row["source"], verifier, signed, url, with_secret=with_secret)
+    return signed

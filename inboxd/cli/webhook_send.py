@@ -1,7 +1,8 @@
 """`inboxd webhooks send`, `inboxd webhooks openapi`: what needs no database.
 
 Promises: what is sent is signed as the sender would sign it, with the first of its keys that counts
-now; no secret is printed.
+now; no secret is printed, and one that a request shows, as a bearer token, goes nowhere but to this
+machine unless that is asked for, and never where others read it on the way.
 """
 
 import sys
@@ -61,6 +62,13 @@ Headers = Annotated[
         "--header", metavar="NAME:VALUE", help="A header more; may be given several times."
     ),
 ]
+WithSecret = Annotated[
+    bool,
+    typer.Option(
+        "--with-secret",
+        help="Where a request shows the secret itself, as a bearer token: tell it to that address.",
+    ),
+]
 
 
 def send(
@@ -75,19 +83,24 @@ def send(
         str | None, typer.Option(metavar="TEXT", help="The message's id; else a new one.")
     ] = None,
     header: Headers = None,
+    with_secret: WithSecret = False,
     timeout: Seconds = 30,
     given: Asking,
 ) -> None:
     """Sign a sample as the source's sender would, send it, and print the answer."""
-    from inboxd.cli.posting import post
+    from inboxd.cli.posting import parts_of, post
     from inboxd.inbound.openapi import MEDIA_TYPES
+    from inboxd.settings.values import is_loopback
 
     settings = given.settings
     one = source_of(settings, source)
     where = url or address_of(settings, source)
     more = dict(map(_read_header, header or ()))
     body = _read(file)
-    signed = verifier_for(source, one).sign(body, id or f"msg_{uuid4().hex}", time.time())
+    verifier = verifier_for(source, one)
+    signed = verifier.sign(body, id or f"msg_{uuid4().hex}", time.time())
+    if url is not None and not is_loopback(parts_of(url).hostname or ""):
+        refuse_to_tell(source, verifier, signed, url, with_secret=with_secret)
     headers = {"content-type": MEDIA_TYPES[one.body], **signed, **more}
     print_answer(given, post(where, body, headers, timeout), {"source": source})
 
@@ -133,6 +146,30 @@ def verifier_for(name: str, source: "WebhookSource") -> "Verifier":
         return verifier_of(source)
     except SettingsError as error:
         raise SettingsError(f"[inbound.webhooks.{name}]: {error}") from error
+
+
+def refuse_to_tell(
+    source: str, verifier: "Verifier", signed: Mapping[str, str], url: str, *, with_secret: bool
+) -> None:
+    """Raise UsageError where these headers tell the address a secret that it is not to have."""
+    from inboxd.cli.posting import parts_of
+    from inboxd.settings.values import is_private_url
+
+    told = sorted(signed.keys() & verifier.secret_headers)
+    if not told:
+        return
+    host = parts_of(url).hostname
+    if not with_secret:
+        raise UsageError(
+            f"requests of {source} show its secret itself, in {told[0]}, and {host} would have it: "
+            "nothing was sent. --with-secret sends it all the same; better, let that receiver have "
+            "a secret of its own."
+        )
+    if not is_private_url(url):
+        raise UsageError(
+            f"the secret of {source} could be read on the way to {host}, so nothing was sent: "
+            "write https://…"
+        )
 
 
 def print_answer(given: Asking, answer: "Posted", more: Mapping[str, Any]) -> None:

@@ -82,6 +82,40 @@ def test_it_is_signed_anew_under_its_old_id(
     assert cli("audit", "--action", "send", "--json").json["audit"]
 
 
+_TOKEN = "production-token-of-thirty-characters"
+
+
+@pytest.mark.parametrize(
+    "scheme", ['scheme = "bearer"', 'scheme = "bearer"\noptions = { header = "x-api-key" }']
+)
+def test_a_secret_that_a_request_shows_stays_here_unless_that_is_asked_for(
+    cli: Cli,
+    stored: Receipt,
+    target: Answering,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scheme: str,
+    sql: Callable[..., list[Any]],
+) -> None:
+    """A colleague's server had the production token: there, "signed anew" was the token itself."""
+    path = tmp_path / "inboxd.toml"
+    keys = f'keys = [{{ secret = "{_TOKEN}" }}]'
+    path.write_text(f'[inbound.webhooks.bank]\ntype = "a"\n{scheme}\n{keys}\n')
+    monkeypatch.setenv("INBOXD_CONFIG", str(path))
+    refused = replay(cli, stored.receipt_id, target)
+    assert (refused.code, target.came) == (Exit.USAGE, [])
+    assert "--with-secret sends it all the same" in refused.err
+    over_http = ("--url", "http://colleague.example/", "--with-secret")
+    refused = cli("webhooks", "replay", stored.receipt_id, *over_http)
+    assert refused.code == Exit.USAGE
+    assert "could be read on the way to colleague.example" in refused.err
+    assert sql("select * from inboxd.audit") == [], "nothing was sent"
+    assert replay(cli, stored.receipt_id, target, "--original").code == 0
+    assert _TOKEN not in str(target.came[0].headers)
+    assert replay(cli, stored.receipt_id, target, "--with-secret").code == 0
+    assert _TOKEN in str(target.came[1].headers)
+
+
 @pytest.mark.parametrize(
     ("key", "options"),
     [

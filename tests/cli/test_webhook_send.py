@@ -32,6 +32,10 @@ keys = [{{{{ secret = "{SECRET}", not_before = 2999-01-01 }}}}]
 [inbound.webhooks.wrong]
 type = "wrong"
 keys = [{{{{ secret = "hunter2" }}}}]
+[inbound.webhooks.token]
+scheme = "bearer"
+type = "token"
+keys = [{{{{ secret = "hunter2-of-sixteen-bytes" }}}}]
 """
 
 
@@ -99,6 +103,16 @@ def test_headers_body_and_address_may_be_given(
     assert came.headers["x-hub-signature-256"].startswith("sha256=")
 
 
+def test_a_secret_that_a_request_shows_goes_to_this_machine(
+    run_cli: Cli, receiver: Answering, settings: Path, sample: Path
+) -> None:
+    given = ("webhooks", "send", "-c", settings, "--source", "token", "--file", sample)
+    assert run_cli(*given).code == run_cli(*given, "--url", f"{receiver.url}/x").code == 0
+    assert [came.headers["authorization"] for came in receiver.came] == [
+        "Bearer hunter2-of-sixteen-bytes"
+    ] * 2
+
+
 @pytest.mark.parametrize("status", [401, 503, 302, 500])
 def test_what_a_sender_takes_for_a_failure_ends_with_1(
     run_cli: Cli, receiver: Answering, settings: Path, sample: Path, status: int
@@ -143,6 +157,11 @@ def test_a_clear_word_where_nobody_answers(
         ("--source bank --file FILE --url bank", Exit.USAGE, "is not the address of a receiver"),
         ("--source bank --file FILE --url http://a:b@c/", Exit.USAGE, "without a user"),
         ("--source bank --file FILE --header a:b\u2028c", Exit.USAGE, "cannot be sent"),
+        ("--source token --file FILE --url https://a.example/", Exit.USAGE, "--with-secret sends"),
+        (
+            "--source token --file FILE --with-secret --url http://a.example/",
+            *(Exit.USAGE, "could be read on the way to a.example"),
+        ),
     ],
 )
 def test_what_cannot_be_sent_is_refused_by_name(
@@ -166,5 +185,6 @@ def test_a_port_that_is_any_needs_an_address(
 
 def test_the_document_is_that_of_the_settings(run_cli: Cli, settings: Path) -> None:
     result = run_cli("webhooks", "openapi", "-c", settings)
-    assert [*json.loads(result.out)["paths"]] == ["/in/bank", "/in/hub", "/in/late", "/in/wrong"]
+    names = ["bank", "hub", "late", "wrong", "token"]
+    assert [*json.loads(result.out)["paths"]] == [f"/in/{name}" for name in names]
     assert SECRET not in result.out
