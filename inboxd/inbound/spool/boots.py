@@ -12,6 +12,7 @@ from pathlib import Path
 
 from inboxd.inbound.spool.encoding import Order
 
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -30,7 +31,7 @@ class Stamps:
 
 
 def _number_of_boot(path: Path, boot: str) -> int:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    handle = os.open(path, _FLAGS, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         seen = path.read_text().split()

@@ -1,13 +1,15 @@
 """What the spool does with files: each step by itself, so that tests can fail and forget them.
 
 Owns the calls of the operating system. Promises: what `sync` and `sync_folder` have returned from
-is on the disk, as far as the disk tells the truth; a write is whole or raises. See: `log.py`, which
-has the order of these steps.
+is on the disk, as far as the disk tells the truth; a write is whole or raises; a symbolic link is
+followed by nothing. See: `log.py`, which has the order of these steps.
 """
 
 import os
 from pathlib import Path
 from typing import BinaryIO, Protocol
+
+_ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Files(Protocol):
@@ -71,12 +73,12 @@ class SystemFiles:
 
     def create(self, path: Path) -> int:
         """As the protocol says."""
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | _ALWAYS
         return os.open(path, flags, 0o600)
 
     def append_to(self, path: Path) -> int:
         """As the protocol says."""
-        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        return os.open(path, os.O_WRONLY | os.O_APPEND | _ALWAYS)
 
     def write(self, handle: int, data: bytes) -> None:
         """As the protocol says."""
@@ -107,7 +109,7 @@ class SystemFiles:
     def replace(self, path: Path, data: bytes) -> None:
         """As the protocol says."""
         fresh = path.with_name(f"{path.name}.new")
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _ALWAYS, 0o600)
         try:
             self.write(handle, data)
             os.fsync(handle)
@@ -118,7 +120,7 @@ class SystemFiles:
 
     def overwrite(self, path: Path, data: bytes) -> None:
         """As the protocol says."""
-        handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_WRONLY | _ALWAYS)
         try:
             self.write(handle, data)
             os.fsync(handle)
@@ -131,7 +133,7 @@ class SystemFiles:
 
     def read(self, path: Path) -> BinaryIO:
         """As the protocol says."""
-        return path.open("rb", buffering=1 << 20)
+        return os.fdopen(os.open(path, os.O_RDONLY | _ALWAYS), "rb", 1 << 20)
 
     def size(self, path: Path) -> int:
         """As the protocol says."""

@@ -3,7 +3,8 @@
 Owns the layout below `inbound.spool.path`: a folder for each process that ever spooled, and the
 lock of the drainer. Promises: a folder has one owner, held by `flock`, which a stopped process
 keeps and a dead one does not; the folder of a process that is gone is taken over by the next one
-that starts, and drained all the same if none does; of the processes on one host, one drains.
+that starts, and drained all the same if none does; of the processes on one host, one drains; what
+others could have written is taken over by nobody (`trust.py`).
 Known limit: the path must be on a local disk, whose locks all processes of the host share.
 """
 
@@ -19,8 +20,11 @@ from uuid import uuid4
 from inboxd.errors import SettingsError, SpoolOwned
 from inboxd.inbound.spool.files import SystemFiles
 from inboxd.inbound.spool.log import APART, CURSOR, write_cursor
+from inboxd.inbound.spool.trust import REMEDY, distrusted
 
 OWNER = "owner"
+# Of the marks and gates of sources (`gates.py`).
+SOURCES = "sources"
 _FOLDERS = "spools"
 DRAINER = "drainer"
 # Seconds for which somebody may only look whether a folder is owned.
@@ -34,7 +38,8 @@ class Lock:
 
     def __init__(self, path: Path, within: float = 0.0) -> None:
         """Take it, within so many seconds. Raises SpoolOwned when somebody else has it."""
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._handle = os.open(path, flags, 0o600)
         until = monotonic() + within
         while True:
             try:
@@ -68,6 +73,8 @@ class Owned:
 def own(path: Path) -> Owned:
     """The folder of a process that is gone, else a new one. Raises SettingsError."""
     try:
+        if problem := doubt(path):
+            raise SettingsError(f"inbound.spool.path: {problem}: {REMEDY}")
         prepare(path)
         return _take(path)
     except (OSError, SpoolOwned) as error:
@@ -75,6 +82,17 @@ def own(path: Path) -> Owned:
             f"inbound.spool.path {str(path)!r} cannot be used: {error}; give a folder on a local "
             "disk that has room, and that the receiver's user may write to"
         ) from error
+
+
+def doubt(path: Path) -> str | None:
+    """Why what is there is not believed; None: it is, or nothing is there. Raises OSError."""
+    return distrusted(path, below=(_FOLDERS, SOURCES))
+
+
+def doubt_of_its_user(path: Path) -> str | None:
+    """The same for whom its folders belong to, whoever asks. Raises OSError."""
+    top = path / _FOLDERS
+    return distrusted(path, top.lstat(), (_FOLDERS, SOURCES)) if top.exists() else None
 
 
 def _take(path: Path) -> Owned:

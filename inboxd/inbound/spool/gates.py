@@ -18,9 +18,9 @@ from time import monotonic, sleep
 from urllib.parse import quote, unquote
 
 from inboxd.inbound.spool.files import SystemFiles
+from inboxd.inbound.spool.folder import SOURCES
 
 _sync = SystemFiles().sync_folder
-_SOURCES = "sources"
 _MARK = ".spooled"
 _GATE = ".gate"
 # Between two tries to close a gate, in seconds: it waits for appends, of milliseconds.
@@ -32,7 +32,7 @@ class Gates:
 
     def __init__(self, path: Path) -> None:
         """Raises OSError."""
-        self._folder = path / _SOURCES
+        self._folder = path / SOURCES
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         _sync(path)
         self._paths: dict[str, str] = {}
@@ -99,13 +99,14 @@ class Gates:
 
 def marks(path: Path) -> list[str]:
     """The marked sources of a host."""
-    names = (each.name for each in (path / _SOURCES).glob(f"*{_MARK}"))
+    names = (each.name for each in (path / SOURCES).glob(f"*{_MARK}"))
     return sorted(unquote(name.removesuffix(_MARK)) for name in names)
 
 
 @contextmanager
 def _flock(path: Path, mode: int, until: float) -> Iterator[None]:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(path, flags, 0o600)
     try:
         while True:
             try:

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from inboxd.inbound.spool.folder import doubt_of_its_user
 from inboxd.inbound.spool.inspection import FolderView, views
+from inboxd.inbound.spool.trust import REMEDY
 from inboxd.model.wording import plural, size, span
 from inboxd.operations.doctor import thresholds
 from inboxd.operations.doctor.finding import Finding, Verdict
@@ -61,6 +63,9 @@ def _place(spool: InboundSpool, path: Path) -> Iterator[Finding]:
         found = f"its quota, {size(spool.quota)}, is more than the disk has: {size(disk.total)}"
         remedy = "lower inbound.spool.quota, a process; or give it a larger disk"
         yield Finding(_SUBJECT, Verdict.WARNING, found, remedy, disk.total, "bytes")
+    if problem := doubt_of_its_user(path):
+        remedy = f"{REMEDY}: the receiver does not start with it"
+        yield Finding(_SUBJECT, Verdict.WARNING, problem, remedy)
 
 
 def _contents(folders: list[FolderView]) -> Iterator[Finding]:

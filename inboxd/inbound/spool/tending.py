@@ -29,11 +29,20 @@ from inboxd.inbound.spool.drain import Drain, DrainWays
 from inboxd.inbound.spool.encoding import Order, encode
 from inboxd.inbound.spool.erasures import without_erased
 from inboxd.inbound.spool.files import SystemFiles
-from inboxd.inbound.spool.folder import DRAINER, OWNER, drain_lock, folders, lock_of, prepare
+from inboxd.inbound.spool.folder import (
+    DRAINER,
+    OWNER,
+    doubt,
+    drain_lock,
+    folders,
+    lock_of,
+    prepare,
+)
 from inboxd.inbound.spool.gates import Gates
 from inboxd.inbound.spool.holder import holder
 from inboxd.inbound.spool.inspection import ApartItem, folder_named, item_named, waiting
 from inboxd.inbound.spool.log import count_apart
+from inboxd.inbound.spool.trust import REMEDY
 from inboxd.model.lineage import uuid7
 from inboxd.model.receipt import Receipt
 from inboxd.store import operations as audit
@@ -73,12 +82,17 @@ class Tending:
     remembers: timedelta | None
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a user whose files the receiver could not open."""
+        """Raises UsageError for a user whose files the receiver could not open.
+
+        And for what others could have written, which is inserted for nobody.
+        """
         owner = self.path.stat().st_uid if self.path.exists() else os.geteuid()
         if owner != os.geteuid():
             raise UsageError(
                 f"the spool belongs to the user with the number {owner}: run it as that one."
             )
+        if problem := doubt(self.path):
+            raise UsageError(f"{problem}: {REMEDY}.")
         prepare(self.path)
 
     async def drain(self, within: float = math.inf) -> DrainedSpool:

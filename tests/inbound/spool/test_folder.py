@@ -1,13 +1,118 @@
 """Who owns which folder, when many processes start at the same moment."""
 
+import os
+import stat
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
-from inboxd.inbound.spool.folder import Owned, own
+import pytest
+
+from inboxd.errors import SettingsError
+from inboxd.inbound.spool import trust
+from inboxd.inbound.spool.files import SystemFiles
+from inboxd.inbound.spool.folder import Owned, doubt, own
+from inboxd.inbound.spool.judgement import judge_spool
+from inboxd.inbound.spool.log import write_cursor
+from inboxd.operations.doctor.finding import Verdict
+from inboxd.settings import Settings
+from tests.support.receipts import receipt
+from tests.support.spooled import spool
 from tests.support.waiting import patient
 
 STARTING = 8
+
+
+def _spooled(path: Path) -> Path:
+    """A spool whose process is gone; its folder."""
+    owned = spool(path, receipt())
+    owned.release()
+    return owned.folder
+
+
+def test_what_it_makes_is_its_own_alone(tmp_path: Path) -> None:
+    _spooled(tmp_path / "spool")
+    for each in (tmp_path / "spool").rglob("*"):
+        assert not each.stat().st_mode & 0o077, each
+
+
+_PLACES: dict[str, Callable[[Path], Path]] = {
+    "spools": lambda folder: folder.parent,
+    "folder": lambda folder: folder,
+    "apart": lambda folder: folder / "apart",
+    "file": lambda folder: folder / "cursor",
+    "sources": lambda folder: folder.parent.parent / "sources",
+}
+
+
+@pytest.mark.parametrize(
+    ("which", "how"),
+    [("path", "everybody"), *product(_PLACES, ("everybody", "link"))],
+)
+def test_what_others_could_have_written_is_taken_over_by_nobody(
+    tmp_path: Path, which: str, how: str
+) -> None:
+    """Any account of the host left a segment there, and it was drained as an authentic webhook."""
+    path = tmp_path / "spool"
+    folder = _spooled(path)
+    place = path if which == "path" else _PLACES[which](folder)
+    assert doubt(path) is None
+    if how == "everybody":
+        place.chmod(place.stat().st_mode | stat.S_IWOTH)
+    else:
+        place.rename(tmp_path / "moved")
+        place.symlink_to(tmp_path / "moved")
+    with pytest.raises(SettingsError, match="webhooks may lie there that nobody sent") as refused:
+        own(path)
+    assert str(place) in str(refused.value)
+    settings = Settings.merged({"inbound": {"spool": {"path": str(path)}}}, {})
+    doubts = [each for each in judge_spool(settings) if each.verdict == Verdict.WARNING]
+    assert any("nobody sent" in each.found for each in doubts)
+
+
+@pytest.mark.parametrize(
+    ("mode", "user", "group", "problem"),
+    [
+        (0o40700, 7, 7, None),
+        (0o42770, 0, 8, None),
+        (0o40770, 7, 9, "the group with the number 9"),
+        (0o40750, 7, 9, None),
+        (0o40700, 6, 7, "the user with the number 6"),
+        (0o41777, 7, 7, "everybody"),
+    ],
+)
+def test_whose_it_is_and_who_may_write_counts(
+    mode: int, user: int, group: int, problem: str | None
+) -> None:
+    found = os.stat_result((mode, 1, 1, 1, user, group, 0, 0, 0, 0))
+    told = trust._problem(found, {7, 0}, {7, 8})
+    assert (problem in told) if problem and told else told is problem
+
+
+def test_a_volume_may_belong_to_root_and_to_a_group_of_the_receiver(tmp_path: Path) -> None:
+    """As Kubernetes hands it out (`fsGroup`)."""
+    tmp_path.chmod(0o2775)
+    own(tmp_path).release()
+    for each in tmp_path.rglob("*"):
+        each.chmod(each.stat().st_mode | stat.S_IWGRP)
+    own(tmp_path).release()
+
+
+def test_a_link_is_followed_by_nothing(tmp_path: Path) -> None:
+    """Or who may write next to the spool chose which file it truncates."""
+    mine = tmp_path / "mine"
+    mine.write_text("stays")
+    owned = own(tmp_path / "spool")
+    for name in ("cursor.new", "owner"):
+        (owned.folder / name).unlink(missing_ok=True)
+        (owned.folder / name).symlink_to(mine)
+    owned.release()
+    assert doubt(tmp_path / "spool") is not None
+    with pytest.raises(OSError, match="symbolic"):
+        write_cursor(owned.folder, SystemFiles(), 7)
+    assert mine.read_text() == "stays"
 
 
 def test_each_of_many_that_start_at_once_has_a_folder(tmp_path: Path) -> None:
