@@ -3,16 +3,20 @@
 Owns what is leased here and has not ended, and the room of each queue. Promises that no more of a
 queue runs here than its limit, whichever sources its commands come from: during a page its room
 only shrinks, and what ends meanwhile makes room for the next page, which starts at the first level.
-Known limit: `concurrency` of a queue holds within this process; what holds over all workers is
-claimed by `inboxd.commands.sources.limited`.
+Of the deliveries of webhooks there are no more than so many at once, whose endpoints may all be
+slow; an endpoint takes no more of these places than are left then, so that each other one finds
+some. Known limit: `concurrency` of a queue holds within this process; what holds over all workers
+is claimed by `inboxd.commands.sources.limited`.
 *See:* `processing`, before it; `sources/lanes.py`, after it.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 
 from inboxd.commands.prefetch import Prefetch
 from inboxd.engine.parts import Parts
+from inboxd.model.endpoints import is_of_deliveries
 from inboxd.model.lane import Lane, Sighting
 from inboxd.settings import Commands, Queue
 from inboxd.store.limits import Bounds
@@ -35,6 +39,10 @@ class Admission:
         self._leased: Counter[str] = Counter()
         # How many of each queue the page may still lease, of those that it was asked for.
         self._room: dict[str, int] = {}
+        # Deliveries of all endpoints: how many there are, and may be; and how many more of them
+        # the page may still lease, once it was asked.
+        self._delivering, self._most_delivering = 0, 0
+        self._deliverable: int | None = None
         # Since the last page began some queue had no room: whoever ends makes some.
         self.turned_away = False
         self.reload(parts.settings.commands, parts.queues.by_name)
@@ -45,6 +53,20 @@ class Admission:
         self._bounds = {queue: _bounds_of(settings) for queue, settings in queues.items()}
         # Queues with limits over all workers.
         self.limited = frozenset(q for q, bounds in self._bounds.items() if bounds.over_all)
+        self._most_delivering = self._most_deliveries()
+
+    def _most_deliveries(self) -> int:
+        """How many deliveries may be leased at once: as the settings say, else half of all.
+
+        A worker that does nothing else has all places for them.
+        """
+        settings = self._parts.settings
+        if (most := settings.outbound.webhooks.concurrency) is not None:
+            return most
+        wanted = settings.worker.queues
+        if wanted and all(map(is_of_deliveries, wanted)):
+            return self.limits.concurrency
+        return (self.limits.concurrency + 1) // 2
 
     def bounds(self, queue: str) -> Bounds:
         """The limits of a queue over all workers, and of its keys."""
@@ -110,10 +132,47 @@ class Admission:
     def begin_page(self) -> None:
         """What has ended since the last page has made room."""
         self._room.clear()
+        self._deliverable = None
         self.turned_away = False
 
     def room(self, queue: str) -> int:
-        """How many commands of a queue this page may still lease."""
+        """How many commands of a queue this page may still lease, and no other with it."""
+        room = self._own_room(queue)
+        if is_of_deliveries(queue):
+            # As many as leave as many places to others as it then has itself.
+            spare = self._places_to_deliver() - self._leased[queue]
+            room = self._room[queue] = min(room, max(0, (spare + 1) // 2))
+        return room
+
+    def rooms(self, queues: Iterable[str]) -> dict[str, int]:
+        """How many commands of each of these queues one claim may lease."""
+        found = {queue: self.room(queue) for queue in queues}
+        of_deliveries = [queue for queue in found if is_of_deliveries(queue)]
+        if len(of_deliveries) > 1:
+            found |= self._shared({queue: found[queue] for queue in of_deliveries})
+        return found
+
+    def _shared(self, wanted: Mapping[str, int]) -> dict[str, int]:
+        """The places for deliveries, one by one, each for who has the fewest of them."""
+        free, given = self._places_to_deliver(), dict.fromkeys(wanted, 0)
+        turns = [(self._leased[queue], place, queue) for place, queue in enumerate(wanted)]
+        heapify(turns)
+        while turns:
+            has, place, queue = heappop(turns)
+            if given[queue] < wanted[queue] and has < free:
+                given[queue] += 1
+                free -= 1
+                heappush(turns, (has + 1, place, queue))
+        if any(given[queue] < room for queue, room in wanted.items()):
+            self.turn_away()
+        return given
+
+    def _places_to_deliver(self) -> int:
+        if self._deliverable is None:
+            self._deliverable = self._most_delivering - self._delivering
+        return self._deliverable
+
+    def _own_room(self, queue: str) -> int:
         room = self._room.get(queue)
         if room is None:
             settings = self.queues.get(queue)
@@ -145,7 +204,10 @@ class Admission:
         self.known.update([row["id"] for row in rows])
         leased = Counter([row["queue"] for row in rows])
         for queue, count in leased.items():
-            self._room[queue] = self.room(queue) - count
+            self._room[queue] = self._own_room(queue) - count
+            if is_of_deliveries(queue):
+                self._deliverable = self._places_to_deliver() - count
+                self._delivering += count
         self._leased.update(leased)
 
     def ended(self, row: ClaimedCommand) -> None:
@@ -155,6 +217,7 @@ class Admission:
             self._parts.breakers.release("queue", row["id"])
         self.known.discard(row["id"])
         self.in_flight -= 1
+        self._delivering -= is_of_deliveries(queue)
         self._leased[queue] -= 1
         if self._leased[queue] <= 0:
             del self._leased[queue]

@@ -23,6 +23,12 @@ QUEUE = "webhooks."
 # must not take the room of the others.
 AT_ONCE = 10
 
+
+def is_of_deliveries(queue: str) -> bool:
+    """Whether it is an endpoint's queue."""
+    return queue.startswith(QUEUE)
+
+
 _LONGEST_URL = 2048
 _LONGEST_TYPE = 255
 

@@ -66,6 +66,14 @@ class OutboundWebhooks(Section):
         description="Whether this worker delivers webhooks. True where endpoints are rows; a "
         "worker that has endpoints in its settings delivers in any case.",
     )
+    concurrency: int | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="Most deliveries at once in one worker process, to all endpoints together, of "
+        "which one endpoint has half at most; unset: half of commands.concurrency, so that slow "
+        "endpoints do not hold up other commands. Raise it in workers that do little else.",
+    )
     timeout: Duration = Field(
         seconds(20),
         description="What an endpoint gets for its whole answer. Raise it for customers that are "

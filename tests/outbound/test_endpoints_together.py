@@ -77,7 +77,9 @@ async def test_a_slow_one_leaves_room_for_the_others(
     customer.replies["/slow"] = reply
     await add(database, "slow", "slow.*", url=customer.url("/slow"))
     await add(database, "up", "user.*", url=customer.url("/up"))
-    await start_worker({**NO_POLL, "commands": {"concurrency": 12}})
+    outbound = {"webhooks": {**NO_POLL["outbound"]["webhooks"], "concurrency": 20}}
+    limits = {"commands": {"concurrency": 12}, "outbound": outbound}
+    await start_worker({**NO_POLL, **limits})
     many = "select inboxd.send_webhook($1) from generate_series(1, $2)"
     await database.fetch(many, "slow.now", 100)
     await customer.has(10, "/slow")
@@ -86,6 +88,51 @@ async def test_a_slow_one_leaves_room_for_the_others(
     assert len(customer.at("/slow")) == 10
     held.set()
     await delivered(database, "slow", 100)
+
+
+async def test_slow_ones_hold_up_neither_other_commands_nor_other_endpoints(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    """Ten that took their time had all places of a worker: every other command waited for them."""
+    held = asyncio.Event()
+    now = 0
+
+    async def reply(_got: Got) -> bytes | None:
+        nonlocal now
+        now += 1
+        await held.wait()
+        return answer(204)
+
+    slow = [f"slow{number}" for number in range(10)]
+    for name in slow:
+        customer.replies[f"/{name}"] = reply
+        await add(database, name, "slow.*", url=customer.url(f"/{name}"))
+    await add(database, "up", "user.*", url=customer.url("/up"))
+    await start_worker({**NO_POLL, "commands": {"concurrency": 24}})
+    many = "select inboxd.send_webhook($1) from generate_series(1, $2)"
+    await database.fetch(many, "slow.now", 20)
+
+    async def are_slow() -> bool:
+        return now >= len(slow)
+
+    await eventually(are_slow)
+    await database.fetch("select inboxd.send_command('test.noop') from generate_series(1, 100)")
+    await database.fetch(many, "user.created", 50)
+    done = (
+        "select count(*) from inboxd.commands_history"
+        " where type = 'test.noop' and status = 'succeeded'"
+    )
+
+    async def are_done() -> bool:
+        return await rows(database, done) == [(100,)]
+
+    await eventually(are_done)
+    await delivered(database, "up", 50)
+    with safety():
+        assert now <= 12, "half of all places"
+    held.set()
+    for name in slow:
+        await delivered(database, name, 20)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -4,6 +4,8 @@ Owns the cursors of these lanes. Promises that all lanes of a level are asked in
 that waited longest first. *See:* `inboxd.store.commands.claim`, `inboxd.commands.runners`.
 """
 
+from collections.abc import Mapping, Sequence
+
 from inboxd.commands.admission import Admission
 from inboxd.commands.sources.source import Sightings, advance
 from inboxd.engine.parts import Parts
@@ -55,11 +57,20 @@ class PlainLanes:
 
     async def claim(self, ask: Ask, most: int) -> list[ClaimedCommand]:
         """Lease from those lanes whose queue still has room."""
-        queues = {str(lane.key[0]) for lane in ask.lanes}
-        room = {queue: self._admission.room(queue) for queue in queues}
-        lanes = [lane for lane in ask.lanes if room[str(lane.key[0])] > 0]
-        if not lanes:
-            return []
+        lanes = list(ask.lanes)
+        while lanes:
+            room = self._admission.rooms(str(lane.key[0]) for lane in lanes)
+            asked = [lane for lane in lanes if room[str(lane.key[0])] > 0]
+            rows = await self._claim(asked, room, most) if asked else []
+            if rows or not asked:
+                return rows
+            # Nothing was there: what they would have had is for the others.
+            lanes = [lane for lane in lanes if lane not in asked]
+        return []
+
+    async def _claim(
+        self, lanes: Sequence[Lane], room: Mapping[str, int], most: int
+    ) -> list[ClaimedCommand]:
         room = {queue: free for queue, free in room.items() if free > 0}
         probes = self._room_of(lanes[0])
         if probes is not None:

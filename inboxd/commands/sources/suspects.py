@@ -199,9 +199,10 @@ class Suspects:
     ) -> list[ClaimedCommand]:
         rows: list[ClaimedCommand] = []
         plain: dict[str, int] = {}
-        for queue in sorted({part.queue for part in group.parts}):
+        rooms = self._admission.rooms(sorted({part.queue for part in group.parts}))
+        for queue, free in rooms.items():
             own = [part for part in group.parts if part.queue == queue]
-            room = min(most - len(rows), self._admission.room(queue))
+            room = min(most - len(rows), free)
             if room > 0 and (queue in self._admission.limited or any(part.keyed for part in own)):
                 types = [part.type for part in own]
                 rows += await self._limited.claim_suspects(
