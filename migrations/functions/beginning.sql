@@ -3,5 +3,5 @@
 -- roles: worker
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.beginning(given text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT CASE WHEN octet_length(given) <= 2000 THEN given ELSE left(given, 2000) END
+    SELECT CASE WHEN pg_catalog.octet_length(given) <= 2000 THEN given ELSE pg_catalog.left(given, 2000) END
 $$;

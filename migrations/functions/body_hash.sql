@@ -6,5 +6,5 @@
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.body_hash(type text, schema_version integer, payload jsonb) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT hashtextextended((type || ' ' || schema_version::text || ' ' || payload::text) COLLATE "C", 0)
+    SELECT pg_catalog.hashtextextended((type || ' ' || schema_version::text || ' ' || payload::text) COLLATE "C", 0::bigint)
 $$;

@@ -4,5 +4,5 @@
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.bucket_of(topic text, key text) RETURNS smallint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT (hashtext(topic || ' ' || key) & 63)::smallint
+    SELECT (pg_catalog.hashtext(topic || ' ' || key) & 63)::smallint
 $$;

@@ -4,5 +4,5 @@
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.is_erased(errors jsonb) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT coalesce(errors -> 0 ->> 'error' = 'Erased: what this row said was erased', false)
+    SELECT coalesce(errors -> 0 ->> 'error'::text = 'Erased: what this row said was erased', false)
 $$;

@@ -1,5 +1,8 @@
 -- A time-ordered uuid (RFC 9562, version 7). PostgreSQL 18 has them built in: there and here the twelve bits after the
 -- milliseconds are their fraction, so that those of one statement are in its order.
+--
+-- Inlined, and so without a search_path, as some others are: each name is qualified, or fits its arguments' types exactly, so
+-- that nothing which somebody makes in a schema of the caller's path fits better.
 -- called by: emit_event, insert_members, open_batch, replay_commands, send_command, send_command_arrays, suspect,
 --   write_events, write_webhooks, the migrations, the daemon
 -- roles: producer, worker
@@ -13,10 +16,12 @@ BEGIN
         CREATE OR REPLACE FUNCTION {schema}.new_uuid() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE
             AS $fn$
                 SELECT pg_catalog.encode(
-                    pg_catalog.int8send((now.micros / 1000) << 16 | 28672
-                                        | now.micros % 1000 * 4096 / 1000 + (random() * 3)::bigint)
-                    || substring(pg_catalog.uuid_send(gen_random_uuid()) FROM 9), 'hex')::uuid
-                  FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros OFFSET 0) AS now
+                    pg_catalog.int8send((now.micros / 1000) << 16 | 28672::bigint
+                                        | now.micros % 1000::bigint * 4096 / 1000
+                                          + (pg_catalog.random() * 3::double precision)::bigint)
+                    || substring(pg_catalog.uuid_send(pg_catalog.gen_random_uuid()) FROM 9), 'hex')::uuid
+                  FROM (SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000::numeric)::bigint AS micros
+                        OFFSET 0) AS now
             $fn$;
     END IF;
 END

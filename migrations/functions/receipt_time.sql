@@ -5,5 +5,6 @@
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.receipt_time(receipt_id uuid) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT to_timestamp(('x' || translate(left(receipt_id::text, 13), '-', ''))::bit(48)::bigint / 1000.0)
+    SELECT pg_catalog.to_timestamp(
+               ('x' || pg_catalog.translate(pg_catalog.left(receipt_id::text, 13), '-', ''))::bit(48)::bigint::numeric / 1000.0)
 $$;
