@@ -54,6 +54,8 @@ class CompiledSource:
             defaults["dedup_key"] = keys.compile_read("dedup_key", dedup, keys.dedup_key)
         # A pointer finds another value in each item; a header or a hash of the body does not.
         self._numbers_items = self._items is not None and not (dedup or "").startswith("pointer:")
+        self._scoped_by_key = settings.dedup_scope == "key"
+        self._tenants = {key.id: key.tenant for key in settings.keys if key.tenant is not None}
         self._maker = EventMaker[AuthenticRequest](name, settings, defaults)
         signed = sorted(verifier.signed_headers - verifier.secret_headers)
         self._kept = tuple(dict.fromkeys((*signed, *settings.headers)))
@@ -77,9 +79,20 @@ class CompiledSource:
             event_maker.headers_text(_chosen(headers, self._kept)),
             request.address,
             request.key_id,
-            self._events(uuids, request),
+            self._of_its_sender(request.key_id, self._events(uuids, request)),
             self._holds,
         )
+
+    def _of_its_sender(
+        self, key_id: str | None, events: list[ReceivedEvent]
+    ) -> list[ReceivedEvent]:
+        """What the key says of them, which no body can say otherwise."""
+        tenant = self._tenants.get(key_id or "")
+        for event in events if tenant is not None or self._scoped_by_key else ():
+            event.tenant = tenant or event.tenant
+            if self._scoped_by_key and event.dedup_key is not None:
+                event.dedup_key = keys.dedup_key(f"{key_id}:{event.dedup_key}")
+        return events
 
     def _events(self, uuids: Uuids, request: AuthenticRequest) -> list[ReceivedEvent]:
         maker, payload = self._maker, None

@@ -187,6 +187,18 @@ class WebhookKey(Section):
     )
 
 
+class SenderKey(WebhookKey):
+    """One key of a source of webhooks."""
+
+    tenant: str | None = Field(
+        None,
+        min_length=1,
+        max_length=255,
+        description="The tenant of all that is signed with it, whatever a body says. Set it where "
+        "several tenants send to one source.",
+    )
+
+
 class HmacScheme(Section):
     """How a sender that follows no known scheme signs: `scheme = "hmac"`."""
 
@@ -237,11 +249,11 @@ class WebhookSource(Section):
         description="How requests are authenticated: standard_webhooks, svix, stripe, github, "
         "hmac, bearer, client_certificate, or a plugin's own. Change it to what the sender does.",
     )
-    keys: tuple[WebhookKey, ...] = Field(
+    keys: tuple[SenderKey, ...] = Field(
         (),
         description="The keys, each with id and secret, secret_file or public_key, and if need be "
-        "not_before and not_after; any that counts now may match. Add the new one before the "
-        "sender rotates, or what it sends is answered 401.",
+        "not_before, not_after and tenant; any that counts now may match. Add the new one before "
+        "the sender rotates, or what it sends is answered 401.",
     )
     tolerance: Duration = Field(
         seconds(300),
@@ -287,6 +299,12 @@ class WebhookSource(Section):
         description='Where the dedup key stands: "header:…", "pointer:/…", or "body" for the '
         "body's hash; \"\" for none; unset: what the scheme has. Set it when a sender's "
         "repetitions become events, or when it gives different results one id.",
+    )
+    dedup_scope: Literal["source", "key"] = Field(
+        "source",
+        description="Whose dedup keys may be the same: source: nobody's; key: those of what is "
+        "signed with different keys. Set it to key where the keys are of senders that do not "
+        "trust each other; one that changes its key may then bring an event twice.",
     )
     ordering_key: Reference | None = Field(
         None,

@@ -30,7 +30,8 @@ _SHARED = {
         unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes, fence,
         run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id,
         replay_of, batch_id, correlation_id, causation_id, traceparent, errors, fingerprint,
-        result, progress, body_id, body_at, body_bytes, created_at, updated_at, awaited
+        result, progress, body_id, body_at, body_bytes, created_at, updated_at, awaited,
+        sender
     """,
 }
 SHARED = {kind: re.findall(r"\w+", columns) for kind, columns in _SHARED.items()}

@@ -8,13 +8,14 @@ shows what its last holder did.
 *See:* `events/sources/sequential.py`, before it; `events/page_order.py` for what is written.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+import orjson
+
 from inboxd.model.arrivals import Bucket
-from inboxd.model.horizon import HorizonReading
+from inboxd.model.horizon import ANY_TOPIC, Holding, HorizonReading
 from inboxd.model.lane import Lane, Sighting
 from inboxd.store.arrays import columns, cursors
 from inboxd.store.connections import Connection, one_row
@@ -80,15 +81,11 @@ class IdRange(NamedTuple):
 async def read_horizon(connection: Connection, sql: Statements) -> HorizonReading:
     """How far ids were drawn, and who may still have to commit some."""
     row = await one_row(connection, sql["read_horizon"])
-    holders: dict[int, set[str]] = defaultdict(set)
-    for bucket, holder in zip(row["buckets"], row["holders"], strict=True):
-        holders[bucket].add(holder)
-    return HorizonReading(
-        row["server"],
-        row["newest"],
-        {bucket: frozenset(who) for bucket, who in holders.items()},
-        frozenset(row["topics"]),
-    )
+    holders = {
+        holder: Holding(frozenset(buckets), frozenset([ANY_TOPIC] if topics is None else topics))
+        for holder, buckets, topics in orjson.loads(row["holders"])
+    }
+    return HorizonReading(row["server"], row["newest"], holders, frozenset(row["topics"]))
 
 
 async def survey(connection: Connection, sql: Statements) -> Surveyed:

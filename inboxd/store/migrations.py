@@ -20,9 +20,11 @@ A function's text has the schema's name in it, so all are made again in a schema
 Roles and grants are in blocks of the numbered files, and in the headers of functions. A dump may
 lack both, so they can be made again (`grant`): a block that grants may run as often as one likes.
 
-Promises that two migrators never run together, and that a file that was changed after it ran is
-noticed. Known limits: there is no way back, a mistake is mended by the next migration; a function
-whose signature or result changes is dropped by a numbered file first (CONTRIBUTING.md).
+Promises that two migrators never run together, that a file that was changed after it ran is
+noticed, and that nothing is taken over which a stranger has made: no schema, no function in it, no
+operator in a schema of the migrator's path. Known limits: there is no way back, a mistake is mended
+by the next migration; a function whose signature or result changes is dropped by a numbered file
+first (CONTRIBUTING.md).
 *See:* `plugin_migrations`, for those of plugins;
 docs/adr/0022-a-baseline-and-a-file-for-each-function.md.
 """
@@ -275,17 +277,39 @@ async def run(connection: Connection, sql: Statements, to: int | None = None) ->
     Under the migrators' lock. Raises SchemaError, or what the driver raises.
     """
     made: list[DatabaseFunction] = []
-    await connection.execute(sql["create_migrations"])
+    async with _changing(connection, sql):
+        await connection.execute(sql["create_migrations"])
+        await _refuse_strangers(connection, sql)
     plan = pending(await applied(connection, sql), to)
     for migration in plan.migrations:
-        async with connection.transaction():
+        async with _changing(connection, sql):
             first = migration.functions_first(await _made(connection, sql), sql.schema)
             made += await _make(connection, sql, first)
             await _run(connection, sql, migration)
     if rest := pending(await applied(connection, sql), to).functions:
-        async with connection.transaction():
+        async with _changing(connection, sql):
             made += await _make(connection, sql, rest)
     return MigrationPlan(plan.migrations, made)
+
+
+@asynccontextmanager
+async def _changing(connection: Connection, sql: Statements) -> AsyncIterator[None]:
+    """A transaction in which names are the server's own, or have their schema."""
+    async with connection.transaction():
+        await connection.execute(sql["believe_no_path"])
+        yield
+
+
+async def _refuse_strangers(connection: Connection, sql: Statements) -> None:
+    """Raise DatabaseError where somebody else could make this role run what they like."""
+    found = await connection.fetch(sql["foreign_owners"])
+    if found:
+        kind, object_, owner = found[0]["kind"], found[0]["object"], found[0]["name"]
+        raise DatabaseError(
+            f"the {kind} {object_} belongs to {owner!r}, who could run anything there as this "
+            f"role, so nothing was changed; connect as {owner!r} if it is inboxd's, else look at "
+            "what is in the schema, and drop it or give it another owner"
+        )
 
 
 async def grant(database: Database) -> list[str]:

@@ -8,12 +8,12 @@
 -- wrong, and nothing is swallowed: the row is a dead letter at once, which may be dismissed, or replayed, so that it is
 -- processed after all.
 --
--- An event of a line draws its id under a shared lock on its bucket, which is held until its transaction ends. Nobody
--- takes that lock exclusively, so producers never wait for each other; a worker sees in pg_locks whose events may still
--- be missing, and does not pass by them.
+-- An event of a line draws its id under shared locks on its topic and then on its bucket, which are held until its transaction
+-- ends. Nobody takes them exclusively, so producers never wait for each other; a worker sees in pg_locks whose events may
+-- still be missing, and in which topics, and does not pass by them.
 -- called by: trigger events_accept
 -- roles: none
--- locks: shared, the order of ids in the bucket; its record in dedup, for which it waits
+-- locks: shared, the order of ids in the topic and in the bucket; its record in dedup, for which it waits
 CREATE OR REPLACE FUNCTION {schema}.accept_event() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -77,6 +77,7 @@ BEGIN
     END IF;
     NEW.bucket := {schema}.bucket_of(NEW.topic, NEW.ordering_key);
     NEW.status := 'waiting';
+    PERFORM pg_advisory_xact_lock_shared(hashtext('{schema}.order.topics'), hashtext(NEW.topic));
     PERFORM pg_advisory_xact_lock_shared(hashtext('{schema}.order'), NEW.bucket);
     NEW.id := nextval('{schema}.events_id_seq');
     IF NEW.mode = 'batch' THEN

@@ -1,4 +1,5 @@
--- How a command or a batch ended: NULL as long as it has not, and nothing when there is none.
+-- How a command or a batch ended: NULL as long as it has not, and nothing when there is none, or it is not this login's
+-- (is_of_login).
 --
 -- Marks it as awaited, which holds it against its settlement until this transaction ends. A dead letter that was
 -- replayed as a new row is that row: needs is its uuid then.
@@ -13,15 +14,18 @@ DECLARE
     c         record;
     heir      bigint;
     successor uuid;
+    mine      boolean := false;  -- then what it was replayed as is it, too
 BEGIN
     known := true;
     LOOP
-        UPDATE {schema}.commands SET awaited = true WHERE command_id = await_end.needs RETURNING status INTO c;
+        UPDATE {schema}.commands SET awaited = true
+         WHERE command_id = await_end.needs AND (mine OR {schema}.is_of_login(sender)) RETURNING status INTO c;
         IF FOUND THEN
             outcome := CASE c.status WHEN 'failed' THEN 'failed' END;
             RETURN;
         END IF;
-        UPDATE {schema}.batches SET awaited = true WHERE batch_id = await_end.needs
+        UPDATE {schema}.batches SET awaited = true
+         WHERE batch_id = await_end.needs AND (mine OR {schema}.is_of_login(sender))
         RETURNING status, cancelled, ending INTO c;
         IF FOUND THEN
             outcome := CASE WHEN c.status IN ('succeeded', 'failed') THEN c.status
@@ -30,15 +34,16 @@ BEGIN
             RETURN;
         END IF;
         -- A new statement: what settled while the first one waited for it is seen here.
-        SELECT s.id, s.status, s.cancel_requested INTO c FROM {schema}.settled_commands(ARRAY[await_end.needs]) s
-         ORDER BY s.id DESC LIMIT 1;
+        SELECT s.id, s.status, s.cancel_requested INTO c FROM {schema}.settled_rows(ARRAY[await_end.needs]) s
+         WHERE mine OR {schema}.is_of_login(s.sender) ORDER BY s.id DESC LIMIT 1;
         known := FOUND;
+        mine := true;
         EXIT WHEN c.status IS DISTINCT FROM 'failed';
         SELECT r.new_id INTO heir
           FROM {schema}.replays r WHERE r.kind = 'command' AND r.old_id = c.id AND r.new_id <> c.id LIMIT 1;
         EXIT WHEN NOT FOUND;
         successor := coalesce((SELECT n.command_id FROM {schema}.commands n WHERE n.id = heir),
-                              (SELECT s.command_id FROM {schema}.settled_commands(NULL, ARRAY[heir]) s LIMIT 1));
+                              (SELECT s.command_id FROM {schema}.settled_rows(NULL, ARRAY[heir]) s LIMIT 1));
         EXIT WHEN successor IS NULL;
         needs := successor;
     END LOOP;

@@ -1,4 +1,4 @@
--- Close a batch: no more will be added. It waits for whoever is adding.
+-- Close a batch: no more will be added. It waits for whoever is adding. Another login's is none.
 -- called by: send_batch, send_workflow, the daemon, producers
 -- roles: operator, producer, worker
 -- locks: the batch's row
@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION {schema}.close_batch(batch uuid) RETURNS void
 DECLARE
     b {schema}.batches;
 BEGIN
-    SELECT * INTO b FROM {schema}.batches WHERE batch_id = batch FOR UPDATE;
+    SELECT * INTO b FROM {schema}.batches WHERE batch_id = batch AND {schema}.is_of_login(sender) FOR UPDATE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no batch %', batch USING ERRCODE = 'IB004';
     ELSIF b.closed_at IS NOT NULL THEN

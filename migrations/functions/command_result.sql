@@ -1,4 +1,5 @@
--- What became of a command, for who sent it and knows its uuid: its status, its result, its newest error.
+-- What became of a command, for who sent it and knows its uuid: its status, its result, its newest error. For others there is
+-- no such command (is_of_login).
 --
 -- Of several rows with one command_id, the unsettled one, or else the newest. A dead letter that ran again as a new row is
 -- answered for by that row. No row: there is no such command that has committed, or its history is gone. What has not ended
@@ -11,19 +12,29 @@ CREATE OR REPLACE FUNCTION {schema}.command_result(command_id uuid)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    wanted uuid := command_result.command_id;
-    seen   record;
-    heir   bigint;
+    wanted  uuid := command_result.command_id;
+    seen    record;
+    settled boolean;
+    mine    boolean;  -- the one that was asked for; then what it was replayed as is it, too
+    heir    bigint;
 BEGIN
     LOOP
-        SELECT c.id, c.status, c.result, c.errors -> -1 ->> 'error' AS error INTO seen
+        settled := false;
+        SELECT c.id, c.status, c.result, c.errors -> -1 ->> 'error' AS error, c.sender INTO seen
           FROM {schema}.commands c WHERE c.command_id = wanted;
-        EXIT WHEN FOUND;
-        SELECT s.id, s.status, s.result, s.error INTO seen
-          FROM {schema}.settled_commands(ARRAY[wanted]) s ORDER BY s.id DESC LIMIT 1;
         IF NOT FOUND THEN
+            SELECT s.id, s.status, s.result, s.error, s.sender INTO seen
+              FROM {schema}.settled_rows(ARRAY[wanted]) s ORDER BY s.id DESC LIMIT 1;
+            IF NOT FOUND THEN
+                RETURN;
+            END IF;
+            settled := true;
+        END IF;
+        mine := coalesce(mine, {schema}.is_of_login(seen.sender));
+        IF NOT mine THEN
             RETURN;
         END IF;
+        EXIT WHEN NOT settled;
         EXIT WHEN seen.status <> 'failed';
         SELECT r.new_id INTO heir
           FROM (SELECT new_id, at FROM {schema}.replays
@@ -31,7 +42,7 @@ BEGIN
          ORDER BY r.at DESC LIMIT 1;
         EXIT WHEN NOT FOUND;
         wanted := coalesce((SELECT c.command_id FROM {schema}.commands c WHERE c.id = heir),
-                           (SELECT s.command_id FROM {schema}.settled_commands(NULL, ARRAY[heir]) s LIMIT 1));
+                           (SELECT s.command_id FROM {schema}.settled_rows(NULL, ARRAY[heir]) s LIMIT 1));
         EXIT WHEN wanted IS NULL;
     END LOOP;
     RETURN QUERY SELECT seen.status, seen.result, seen.error;

@@ -1,4 +1,4 @@
--- The batch that a member is added to. Raises when nothing may be added.
+-- The batch that a member is added to. Raises when nothing may be added, and that there is none if it is not this login's.
 --
 -- An appender holds the batch FOR KEY SHARE: that stops a close, which takes the row FOR UPDATE, and no fold.
 -- called by: add_to_batch, the daemon
@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION {schema}.hold_open_batch(batch uuid) RETURNS {schema}
 DECLARE
     b {schema}.batches;
 BEGIN
-    SELECT * INTO b FROM {schema}.batches WHERE batch_id = batch FOR KEY SHARE;
+    SELECT * INTO b FROM {schema}.batches WHERE batch_id = batch AND {schema}.is_of_login(sender) FOR KEY SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no batch %', batch USING ERRCODE = 'IB004',
             HINT = 'Use the id that open_batch returned, after its transaction has committed.';

@@ -18,12 +18,12 @@ CREATE OR REPLACE FUNCTION {schema}.put_away(ids bigint[], ending text) RETURNS 
             unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes, fence,
             run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
             batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-            body_id, body_at, body_bytes, created_at, updated_at, finished_at, awaited)
+            body_id, body_at, body_bytes, created_at, updated_at, finished_at, awaited, sender)
     SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
             unique_key, tenant, entity_type, entity_id, ending, attempts, max_attempts, crashes, fence,
             run_at, deadline, worker_id, started_at, cancel_requested OR ending = 'cancelled', origin_kind, origin_id, replay_of,
             batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-            body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(), awaited
+            body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(), awaited, sender
       FROM gone
     RETURNING id
 $$;

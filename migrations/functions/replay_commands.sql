@@ -30,12 +30,12 @@ BEGIN
                (command_id, queue, type, schema_version, payload, priority, unique_key, tenant, entity_type,
                 entity_id, status, max_attempts, run_at, deadline, origin_kind, origin_id, replay_of,
                 batch_id, correlation_id, causation_id, traceparent, body_id, body_at, body_bytes, needs,
-                awaited)
+                awaited, sender)
         SELECT {schema}.new_uuid(), queue, type, schema_version, payload, priority, unique_key, tenant,
                entity_type, entity_id, CASE WHEN needs > 0 THEN 'waiting' ELSE 'pending' END, max_attempts,
                clock_timestamp(), CASE WHEN deadline > clock_timestamp() THEN deadline END, 'replay', id, id,
                batch_id, coalesce(correlation_id, command_id::text), command_id, traceparent, body_id,
-               body_at, body_bytes, needs, awaited
+               body_at, body_bytes, needs, awaited, sender
           FROM old ORDER BY type, unique_key, id
         ON CONFLICT DO NOTHING
         RETURNING id, command_id, replay_of
@@ -48,12 +48,12 @@ BEGIN
                 unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes, fence,
                 run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
                 batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-                body_id, body_at, body_bytes, created_at, updated_at, finished_at, awaited)
+                body_id, body_at, body_bytes, created_at, updated_at, finished_at, awaited, sender)
         SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
                 unique_key, tenant, entity_type, entity_id, 'failed', attempts, max_attempts, crashes, fence,
                 run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
                 batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-                body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(), false
+                body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(), false, sender
           FROM gone
     ), listed AS (
         INSERT INTO {schema}.replays (kind, old_id, new_id, actor, reason)

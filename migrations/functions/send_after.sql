@@ -1,5 +1,5 @@
 -- Send commands (one, or an array, as for send_commands) that wait for the end of a command or a batch, which may have
--- come already. Returns their ids.
+-- come already. Returns their ids. What is waited for is this login's own.
 -- called by: producers
 -- roles: producer, worker
 -- locks: what is awaited; the new rows
@@ -16,6 +16,13 @@ BEGIN
         RAISE EXCEPTION 'condition % is none of succeeded, failed, finished', quote_literal(condition)
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    IF jsonb_typeof(commands) = 'object' THEN
+        commands := jsonb_build_array(commands);
+    END IF;
+    -- Or it would hold what is awaited for nothing.
+    IF jsonb_typeof(commands) = 'array' AND jsonb_array_length(commands) = 0 THEN
+        RAISE EXCEPTION 'commands is empty: nothing would wait' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     ended := {schema}.await_end(needs);
     IF NOT ended.known THEN
         RAISE EXCEPTION 'there is no command or batch %', needs USING ERRCODE = 'IB004',
@@ -25,9 +32,6 @@ BEGIN
     IF verdict IN ('cancelled', 'skipped') THEN
         RAISE EXCEPTION '% has ended (%): what waits for «%» would never run', needs, ended.outcome, condition
             USING ERRCODE = 'IB005';
-    END IF;
-    IF jsonb_typeof(commands) = 'object' THEN
-        commands := jsonb_build_array(commands);
     END IF;
     ids := {schema}.insert_members(commands, NULL, 'api', NULL, (verdict IS NULL)::integer, tenant,
                                    correlation_id, coalesce(causation_id, needs), traceparent);

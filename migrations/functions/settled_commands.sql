@@ -1,73 +1,10 @@
--- What history has of some commands, by their uuids or by their ids: those of the newest days first.
---
--- A look at all days at once locks the table and the indexes of each day until the transaction ends; years of days, and a
--- few sessions that look, use up the locks of the whole server. So the newest days come first, which have most of what is
--- looked for. Then a short history is looked at together, by a plan that is kept, and a long one stretch by stretch. Each
--- look is a subtransaction, which is undone to give its locks back.
--- called by: await_end, command_result, write_webhooks, the daemon
+-- What history has of some commands, by their uuids or by their ids: those of the newest days first (settled_rows).
+-- called by: write_webhooks, the daemon
 -- roles: worker
 -- locks: nothing when it has ended
 CREATE OR REPLACE FUNCTION {schema}.settled_commands(command_ids uuid[], row_ids bigint[] DEFAULT NULL)
     RETURNS TABLE (id bigint, command_id uuid, status text, cancel_requested boolean, result jsonb, error text)
-    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC'
-    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
-#variable_conflict use_column
-DECLARE
-    newest    CONSTANT interval := '4 days';
-    stretch   CONSTANT interval := '16 days';
-    short     CONSTANT bigint := 128;  -- days
-    low       timestamptz := current_date - newest + interval '1 day';
-    high      timestamptz := current_date + interval '2 days';
-    ahead     CONSTANT timestamptz := high;
-    oldest    timestamptz;
-    days      bigint;
-    ids       bigint[];
-    uuids     uuid[];
-    statuses  text[];
-    requested boolean[];
-    results   text[];
-    errors    text[];
-BEGIN
-    LOOP
-        BEGIN
-            IF days <= short AND row_ids IS NULL THEN
-                SELECT array_agg(h.id), array_agg(h.command_id), array_agg(h.status), array_agg(h.cancel_requested),
-                       array_agg(h.result::text), array_agg(h.errors -> -1 ->> 'error')
-                  INTO ids, uuids, statuses, requested, results, errors
-                  FROM {schema}.commands_history h
-                 WHERE h.command_id = ANY (command_ids);
-            ELSE
-                EXECUTE 'SELECT array_agg(h.id), array_agg(h.command_id), array_agg(h.status),'
-                        ' array_agg(h.cancel_requested), array_agg(h.result::text),'
-                        ' array_agg(h.errors -> -1 ->> ''error'')'
-                        ' FROM {schema}.commands_history h WHERE h.finished_at >= $3 AND h.finished_at < $4 AND '
-                        || CASE WHEN row_ids IS NULL THEN 'h.command_id = ANY ($1)' ELSE 'h.id = ANY ($2)' END
-                   INTO ids, uuids, statuses, requested, results, errors
-                  USING command_ids, row_ids, low, high;
-            END IF;
-            RAISE EXCEPTION USING ERRCODE = 'IB009';
-        EXCEPTION WHEN SQLSTATE 'IB009' THEN
-            NULL;  -- the locks are gone, and the variables have what was found
-        END;
-        RETURN QUERY SELECT f.id, f.command_id, f.status, f.cancel_requested, f.result::jsonb, f.error
-                       FROM unnest(ids, uuids, statuses, requested, results, errors)
-                            AS f(id, command_id, status, cancel_requested, result, error);
-        command_ids := ARRAY(SELECT unnest(command_ids) EXCEPT SELECT unnest(uuids));
-        row_ids := CASE WHEN row_ids IS NOT NULL THEN ARRAY(SELECT unnest(row_ids) EXCEPT SELECT unnest(ids)) END;
-        -- The last look is ahead of the time, for what was settled before the clock was set back; or at all of a short history.
-        EXIT WHEN coalesce(cardinality(row_ids), cardinality(command_ids)) = 0 OR low = ahead;
-        IF days IS NULL THEN
-            SELECT count(*), min(to_date(right(c.relname, 8), 'YYYYMMDD')) INTO days, oldest
-              FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-             WHERE i.inhparent = '{schema}.commands_history'::regclass;
-        END IF;
-        IF low <= oldest OR oldest IS NULL OR days <= short AND row_ids IS NULL THEN
-            low := ahead;
-            high := 'infinity';
-        ELSE
-            high := low;
-            low := low - stretch;
-        END IF;
-    END LOOP;
-END
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT s.id, s.command_id, s.status, s.cancel_requested, s.result, s.error
+      FROM {schema}.settled_rows(command_ids, row_ids) AS s
 $$;

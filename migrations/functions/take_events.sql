@@ -127,6 +127,7 @@ BEGIN
             END IF;
         END IF;
         IF given.id IS NULL THEN
+            PERFORM pg_advisory_xact_lock_shared(hashtext('{schema}.order.topics'), hashtext(given.topic));
             PERFORM pg_advisory_xact_lock_shared(hashtext('{schema}.order'), given.bucket);
             given.id := nextval('{schema}.events_id_seq');
         END IF;

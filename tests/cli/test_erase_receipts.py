@@ -12,7 +12,7 @@ from inboxd.inbound.keys import AuthenticRequest
 from inboxd.inbound.sources import CompiledSource
 from inboxd.inbound.uuids import Uuids
 from inboxd.settings import WebhookSource
-from inboxd.settings.inbound import WebhookKey
+from inboxd.settings.inbound import SenderKey
 from tests.cli.conftest import Cli
 from tests.inbound.calls import Knock
 from tests.support import Database
@@ -67,7 +67,7 @@ def test_broken_webhooks_are_erased(
         tenant="pointer:/tenant",
         entity_type="user",
         entity_id="pointer:/user",
-        keys=(WebhookKey(id="1", secret=SecretStr("canary")),),
+        keys=(SenderKey(id="1", secret=SecretStr("canary")),),
     )
     body = b'{"tenant": "acme", "user": 42, "name": "Ada Lovelace"}'
     request = AuthenticRequest({}, body, "192.0.2.1", "1", None, time.time_ns())

@@ -344,6 +344,38 @@ def test_what_the_database_refuses_becomes_dead_letters() -> None:
     assert broken_instead(_receipt({"items": ""}, b"[]"), "x") is None
 
 
+def _signed(key_id: str, body: bytes, source: dict[str, Any]) -> list[ReceivedEvent]:
+    """What a sender with this key says."""
+    keys = [{"id": "a", "secret": "canary", "tenant": "acme"}, {"id": "b", "secret": "canary-2"}]
+    given = WebhookSource(**{"keys": keys, "scheme": "github", "type": "match.result", **source})
+    compiled = CompiledSource("provider", given, Knock())
+    request = AuthenticRequest({}, body, "192.0.2.1", key_id, None, time.time_ns())
+    return compiled.receipt(_UUIDS, request).events
+
+
+def test_what_one_key_says_is_another_s_repetition_only_where_that_is_wanted() -> None:
+    """Who shares a source took another's id first, and that one's message was no event any more."""
+    body, source = b'{"id": "e-1"}', {"dedup_key": "pointer:/id"}
+    for scope, expected in (("source", ["e-1"] * 2), ("key", ["a:e-1", "b:e-1"])):
+        given = {**source, "dedup_scope": scope}
+        assert [_signed(key, body, given)[0].dedup_key for key in ("a", "b")] == expected
+    several = {**source, "dedup_scope": "key", "items": "", "topics": ["t", "u"]}
+    found = [event.dedup_key for event in _signed("b", b'[{"id": 1}, {"id": 2}]', several)]
+    assert found == ["b:1", "b:1", "b:2", "b:2"]
+    [event] = _signed("b", b'{"id": "%b"}' % (b"x" * 254), {**source, "dedup_scope": "key"})
+    assert len(event.dedup_key or "") == 64, "a key that is too long is a hash"
+    [event] = _signed("a", body, {"dedup_key": "", "dedup_scope": "key"})
+    assert event.dedup_key is None
+
+
+def test_the_tenant_of_a_key_is_nobody_s_to_claim() -> None:
+    source = {"tenant": "pointer:/tenant", "dedup_key": ""}
+    for body in (b'{"tenant": "other"}', b"{}", b"not JSON"):
+        [event] = _signed("a", body, source)
+        assert event.tenant == "acme"
+    assert [event.tenant for event in _signed("b", b'{"tenant": "other"}', source)] == ["other"]
+
+
 def test_the_scheme_has_a_dedup_key_unless_the_source_says_none() -> None:
     given = {"scheme": "github", "keys": KEYS, "type": "push"}
     for more, key in (({}, "d-1"), ({"dedup_key": ""}, None)):

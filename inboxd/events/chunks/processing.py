@@ -223,7 +223,7 @@ class ChunkProcessing:
                 self._pause(bucket)
                 self._cursors.hint(bucket, visit.keys)
                 return
-            await visit.run(connection, self._reader.horizon.bound(bucket[1]))
+            await visit.run(connection, self._reader.horizon.bound(bucket[1], bucket[0]))
         self._cursors.advance(bucket, visit.last)
         await self._count(visit)
         if visit.ran and not visit.failed:

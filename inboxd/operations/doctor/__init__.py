@@ -46,6 +46,7 @@ GROUPS: Mapping[str, Sequence[Check]] = {
         moved.identities,
         moved.sequences,
         moved.rights,
+        moved.owners,
     ),
     "work": (
         work.topics,

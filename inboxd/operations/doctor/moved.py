@@ -82,6 +82,19 @@ async def sequences(look: Look) -> AsyncIterator[Finding]:
         yield Finding("sequences", Verdict.OK, "all are ahead of the rows", figure=0)
 
 
+async def owners(look: Look) -> AsyncIterator[Finding]:
+    """Whether somebody else owns a part of the schema, and so decides what it does."""
+    rows = await look.rows("doctor_owners")
+    if rows:
+        theirs = ", ".join(sorted({row["name"] for row in rows}))
+        things = named([f"{row['kind']} {row['object']}" for row in rows])
+        found = f"of another owner than the schema, who decides what it does: {things} ({theirs})"
+        remedy = "look at what they do; then run: " + "\n".join(
+            f"ALTER {row['kind'].upper()} {row['object']} OWNER TO {row['wanted']};" for row in rows
+        )
+        yield Finding("owners", Verdict.CRITICAL, found, remedy, len(rows))
+
+
 async def rights(look: Look) -> AsyncIterator[Finding]:
     """Whether roles have what the migrations granted, and everybody else has nothing."""
     open_to_all = [row["name"] for row in await look.rows("open_functions")]

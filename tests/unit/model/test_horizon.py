@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inboxd.model.arrivals import Arrivals
-from inboxd.model.horizon import Horizon, HorizonReading
+from inboxd.model.horizon import ANY_TOPIC, Holding, Horizon, HorizonReading
 
-BUCKETS = 2
+TOPICS, BUCKETS = ("t", "u"), 2
+PLACES = [(topic, bucket) for topic in TOPICS for bucket in range(BUCKETS)]
+Place = tuple[str, int]
 
 
 class Site:
@@ -18,30 +20,36 @@ class Site:
     def __init__(self) -> None:
         self.drawn = 0
         self.begun = 0
-        # What each open producer holds, and has written there.
-        self.open: dict[str, dict[int, list[int]]] = {}
-        self.visible: dict[int, set[int]] = {bucket: set() for bucket in range(BUCKETS)}
+        # Where each open producer is, and what it has written there.
+        self.open: dict[str, dict[Place, list[int]]] = {}
+        # The topics that are declared: of others the server tells no name.
+        self.declared = set(TOPICS)
+        self.visible: dict[Place, set[int]] = {place: set() for place in PLACES}
         self.newest: int | None = None
         self.horizon = Horizon()
         self.arrivals = Arrivals()
-        self.taken: dict[int, list[int]] = {bucket: [] for bucket in range(BUCKETS)}
+        self.taken: dict[Place, list[int]] = {place: [] for place in PLACES}
 
     def begin(self) -> None:
         self.begun += 1
         self.open[f"1/{self.begun}"] = {}
 
-    def lock(self, who: str, bucket: int) -> None:
-        self.open[who].setdefault(bucket, [])
+    def lock(self, who: str, place: Place) -> None:
+        self.open[who].setdefault(place, [])
 
-    def draw(self, who: str, bucket: int) -> None:
+    def draw(self, who: str, place: Place) -> None:
         """A producer locks, then draws; between the two, others may act."""
-        self.lock(who, bucket)
+        self.lock(who, place)
         self.drawn += 1
-        self.open[who][bucket].append(self.drawn)
+        self.open[who][place].append(self.drawn)
 
     def end(self, who: str, *, commits: bool) -> None:
-        for bucket, ids in self.open.pop(who).items():
-            self.visible[bucket].update(ids if commits else ())
+        for place, ids in self.open.pop(who).items():
+            self.visible[place].update(ids if commits else ())
+
+    def declare(self, topic: str) -> None:
+        """A declared topic is none any more, or the other way round."""
+        self.declared ^= {topic}
 
     def read_newest(self) -> None:
         self.newest = self.drawn
@@ -49,30 +57,32 @@ class Site:
     def read_holders(self) -> None:
         if self.newest is None:
             return
-        holders: dict[int, set[str]] = {}
+        holders = dict[str, Holding]()
         for who, held in self.open.items():
-            for bucket in held:
-                holders.setdefault(bucket, set()).add(who)
-        frozen = {bucket: frozenset(them) for bucket, them in holders.items()}
-        self.horizon.take(HorizonReading("server", self.newest, frozen))
+            topics = frozenset(topic for topic, _ in held)
+            known = topics if topics <= self.declared else frozenset({ANY_TOPIC})
+            holders[who] = Holding(frozenset(bucket for _, bucket in held), known)
+        self.horizon.take(HorizonReading("server", self.newest, holders))
         self.newest = None
 
     def survey(self) -> None:
         """Look what is there, from the beginning."""
-        complete = [self.horizon.bound(bucket) for bucket in range(BUCKETS)]
-        left = {b: self.visible[b] - set(self.taken[b]) for b in range(BUCKETS)}
-        self.arrivals.survey([(("t", b), min(ids)) for b, ids in left.items() if ids], complete)
+        complete = self.horizon.bounds()
+        left = {place: self.visible[place] - set(self.taken[place]) for place in PLACES}
+        self.arrivals.survey([(place, min(ids)) for place, ids in left.items() if ids], complete)
 
     def claim(self) -> None:
         """Take what is visible from the cursor up to the bound, in the order of ids."""
-        for lane in self.arrivals.pick(lambda lane: self.horizon.bound(lane[1]), BUCKETS):
-            bucket, after = lane[1], self.arrivals.after[lane]
-            bound = self.horizon.bound(bucket)
-            ready = {id_ for id_ in self.visible[bucket] if after < id_ <= bound}
-            fresh = sorted(ready - set(self.taken[bucket]))
-            self.taken[bucket] += fresh
+        for lane in self.arrivals.pick(self.bound, len(PLACES)):
+            after, bound = self.arrivals.after[lane], self.bound(lane)
+            ready = {id_ for id_ in self.visible[lane] if after < id_ <= bound}
+            fresh = sorted(ready - set(self.taken[lane]))
+            self.taken[lane] += fresh
             self.arrivals.taken(lane, fresh[-1] if fresh else 0)
             self.arrivals.empty(lane)
+
+    def bound(self, place: Place) -> int:
+        return self.horizon.bound(place[1], place[0])
 
     def follow(self) -> None:
         """All that a worker does in turn."""
@@ -95,6 +105,7 @@ _STEPS = st.lists(
                 "draw",
                 "draw",
                 "lock",
+                "declare",
                 "end",
                 "follow",
                 "follow",
@@ -105,7 +116,7 @@ _STEPS = st.lists(
             ]
         ),
         st.integers(0, 7),
-        st.integers(0, BUCKETS - 1),
+        st.sampled_from(PLACES),
         st.booleans(),
     ),
     min_size=20,
@@ -113,8 +124,8 @@ _STEPS = st.lists(
 )
 
 
-def _play(site: Site, step: tuple[str, int, int, bool]) -> None:
-    what, n, bucket, commits = step
+def _play(site: Site, step: tuple[str, int, Place, bool]) -> None:
+    what, n, place, commits = step
     producers = sorted(site.open)
     acts: dict[str, Callable[[], None]] = {
         "begin": site.begin,
@@ -126,12 +137,14 @@ def _play(site: Site, step: tuple[str, int, int, bool]) -> None:
     }
     if what in acts:
         acts[what]()
+    elif what == "declare":
+        site.declare(place[0])
     elif producers:
         who = producers[n % len(producers)]
         if what == "lock":
-            site.lock(who, bucket)
+            site.lock(who, place)
         elif what == "draw":
-            site.draw(who, bucket)
+            site.draw(who, place)
         else:
             site.end(who, commits=commits)
 
@@ -139,7 +152,7 @@ def _play(site: Site, step: tuple[str, int, int, bool]) -> None:
 @settings(max_examples=300)
 @given(_STEPS)
 def test_no_id_is_taken_before_a_lower_one_that_commits_later(
-    steps: list[tuple[str, int, int, bool]],
+    steps: list[tuple[str, int, Place, bool]],
 ) -> None:
     site = Site()
     for step in steps:
@@ -160,49 +173,77 @@ def test_a_survey_that_saw_the_later_id_first_passes_by_nothing() -> None:
     site = Site()
     site.begin()
     site.begin()
-    site.draw("1/1", 0)
-    site.draw("1/2", 0)
+    site.draw("1/1", ("t", 0))
+    site.draw("1/2", ("t", 0))
     site.end("1/2", commits=True)
     site.survey()
     site.end("1/1", commits=True)
     site.read_newest()
     site.read_holders()
     site.claim()
-    assert site.taken[0] == [1, 2]
+    assert site.taken["t", 0] == [1, 2]
+
+
+def _reading(server: str, newest: int, *holders: str, topic: str = "t") -> HorizonReading:
+    """These hold bucket 1 of a topic."""
+    has = Holding(frozenset({1}), frozenset({topic}))
+    return HorizonReading(server, newest, dict.fromkeys(holders, has))
+
+
+def test_who_writes_nothing_into_a_topic_does_not_hold_it_up() -> None:
+    """A producer that idled in its transaction stopped every topic that shares its bucket."""
+    horizon = Horizon()
+    for n in range(5, 100):
+        horizon.take(_reading("s", n, "1/1", topic="u"))
+    assert (horizon.bound(1, "t"), horizon.bound(1, "u")) == (99, 0)
+    horizon.take(_reading("s", 100, "1/2", topic=ANY_TOPIC))
+    assert horizon.bound(1, "t") == 99, "of whose topics one is not known, they may all be it"
+
+
+def test_a_topic_whose_name_becomes_known_is_held_as_before() -> None:
+    """And one whose name is forgotten: what it held is held until it ends."""
+    for names in (("t", ANY_TOPIC), (ANY_TOPIC, "t")):
+        horizon = Horizon()
+        horizon.take(_reading("s", 5))
+        horizon.take(_reading("s", 10, "1/1", topic=names[0]))
+        horizon.take(_reading("s", 20, "1/1", topic=names[1]))
+        horizon.take(_reading("s", 30, "1/1", topic=names[1]))
+        assert horizon.bound(1, "t") == 5, names
+        horizon.take(_reading("s", 40))
+        assert horizon.bound(1, "t") == 40, names
 
 
 def test_a_bucket_that_nobody_holds_is_complete_at_once() -> None:
     horizon = Horizon()
-    horizon.take(HorizonReading("s", 10, {1: frozenset({"1/1"})}))
-    assert (horizon.bound(0), horizon.bound(1)) == (10, 0)
+    horizon.take(_reading("s", 10, "1/1"))
+    assert (horizon.bound(0, "t"), horizon.bound(1, "t")) == (10, 0)
 
 
 def test_producers_that_follow_each_other_closely_do_not_hold_it_up() -> None:
     horizon = Horizon()
     for n in range(1, 100):
         # Somebody always holds the bucket, nobody for longer than two readings.
-        horizon.take(HorizonReading("s", 10 * n, {1: frozenset({f"1/{n}", f"1/{n + 1}"})}))
-    assert horizon.bound(1) >= 960
+        horizon.take(_reading("s", 10 * n, f"1/{n}", f"1/{n + 1}"))
+    assert horizon.bound(1, "t") >= 960
 
 
 def test_a_producer_that_stays_holds_up_its_bucket_alone() -> None:
     horizon = Horizon()
     horizon.take(HorizonReading("s", 5, {}))
     for n in range(6, 100):
-        horizon.take(HorizonReading("s", n, {1: frozenset({"1/1", f"2/{n}"})}))
-    assert (horizon.bound(0), horizon.bound(1)) == (99, 5)
-    horizon.take(HorizonReading("s", 100, {1: frozenset({"2/100"})}))
-    assert horizon.bound(1) == 6, "what was drawn when it was first seen is complete, no more yet"
+        horizon.take(_reading("s", n, "1/1", f"2/{n}"))
+    assert (horizon.bound(0, "t"), horizon.bound(1, "t")) == (99, 5)
+    horizon.take(_reading("s", 100, "2/100"))
+    assert horizon.bound(1, "t") == 6, "what was drawn when it was first seen, no more yet"
 
 
 @pytest.mark.parametrize("reading", [HorizonReading("other", 100, {}), HorizonReading("s", 49, {})])
 def test_another_server_and_a_rewound_sequence_forget_everything(reading: HorizonReading) -> None:
     horizon = Horizon()
     horizon.take(HorizonReading("s", 50, {}))
-    held = HorizonReading(reading.server, reading.newest, {1: frozenset({"1/1"})})
-    assert not horizon.take(held)
-    assert horizon.bound(1) == 0
-    assert horizon.bound(0) == reading.newest
+    assert not horizon.take(_reading(reading.server, reading.newest, "1/1"))
+    assert horizon.bound(1, "t") == 0
+    assert horizon.bound(0, "t") == reading.newest
 
 
 def test_lanes_take_turns_and_are_asked_until_they_are_empty() -> None:

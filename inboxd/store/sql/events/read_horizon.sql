@@ -1,20 +1,34 @@
--- How far ids have been drawn, and then who may still have to commit some of them, bucket by bucket.
--- The order counts: the subquery refers to the sequence's value, so it runs when that has been read.
+-- How far ids have been drawn, and then who may still have to commit some of them, in which buckets and topics. The order
+-- counts: the subquery refers to the sequence's value, so it runs when that has been read; it has a group, so it is not
+-- joined in another order.
+--
+-- Who has such a lock and writes no events holds up nobody: any login may take any advisory lock. Whoever has drawn an id has
+-- had its lock on the table since before `newest` was read.
 -- parameters: none
--- returns: server (when it was started), newest (the largest id drawn, 0: none), buckets and holders (as
---          many: each holder's virtual transaction, beside the bucket whose lock it has); topics (into which
---          events are taken that waited elsewhere: held, as the declarations stood after `newest` was read)
+-- returns: server (when it was started), newest (the largest id drawn, 0: none), holders (JSON, [transaction, [bucket, …],
+--          [topic, …]] of each; null for the topics: any, since one of them is not declared); topics (into which events are
+--          taken that waited elsewhere: held, as the declarations stood after `newest` was read)
 -- locks: the lock manager's, all partitions, for as long as it takes to copy what it has
 WITH drawn AS MATERIALIZED (
     SELECT coalesce(pg_sequence_last_value('{schema}.events_id_seq'), 0) AS newest
 )
-SELECT pg_postmaster_start_time() AS server, drawn.newest, held.buckets, held.holders,
+SELECT pg_postmaster_start_time() AS server, drawn.newest, held.holders,
        CASE WHEN drawn.newest IS NOT NULL THEN {schema}.held_topics() END AS topics
   FROM drawn
  CROSS JOIN LATERAL (
-     SELECT coalesce(array_agg(l.objid::bigint), '{}') AS buckets,
-            coalesce(array_agg(l.virtualtransaction), '{}') AS holders
-       FROM pg_locks l
-      WHERE drawn.newest IS NOT NULL AND l.locktype = 'advisory' AND l.granted
-        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND l.classid = hashtext('{schema}.order')::oid AND l.objsubid = 2) held
+     SELECT coalesce(jsonb_agg(jsonb_build_array(writer.id, writer.buckets, CASE
+                WHEN NOT EXISTS (SELECT FROM unnest(writer.topics) AS k(hash)
+                                  WHERE NOT EXISTS (SELECT FROM {schema}.topics t WHERE hashtext(t.name)::oid = k.hash))
+                THEN (SELECT jsonb_agg(t.name) FROM {schema}.topics t WHERE hashtext(t.name)::oid = ANY (writer.topics))
+                END)), '[]')::text AS holders
+       FROM (SELECT l.virtualtransaction AS id,
+                    jsonb_agg(l.objid::bigint) FILTER (WHERE l.classid = hashtext('{schema}.order')::oid) AS buckets,
+                    array_agg(l.objid) FILTER (WHERE l.classid = hashtext('{schema}.order.topics')::oid) AS topics
+               FROM pg_locks l
+              WHERE drawn.newest IS NOT NULL AND l.granted
+                AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                AND (l.locktype = 'advisory' AND l.objsubid = 2
+                     AND l.classid IN (hashtext('{schema}.order')::oid, hashtext('{schema}.order.topics')::oid)
+                     OR l.locktype = 'relation' AND l.relation = '{schema}.events'::regclass AND l.mode = 'RowExclusiveLock')
+              GROUP BY l.virtualtransaction HAVING bool_or(l.locktype = 'relation')) AS writer
+      WHERE writer.buckets IS NOT NULL) held

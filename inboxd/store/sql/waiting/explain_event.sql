@@ -4,7 +4,7 @@
 --          (history has no partition for today), living and alone (workers: running, and of them those that empty themselves for a suspect), unhandled, declared (its
 --          topic: mode, relay, rules), breakers, holder (the head of its line, if that is another, with what holds its
 --          type: paused, unhandled, breaker), head (of its line; of a chunk with length and, as far as they were looked at,
---          types), ahead (of what stands before it), intake (since when), writers (producers of its bucket that began
+--          types), ahead (of what stands before it), intake (since when), writers (producers of its topic and bucket that began
 --          before it and may still commit) and unseen (those whose begin this role is not shown), slots (of its topic,
 --          that are taken), leased (which worker has its bucket leased), visited (a page has its bucket), standby (the
 --          server does not know who writes), rules
@@ -19,10 +19,20 @@ WITH own AS MATERIALIZED (
     SELECT s.type FROM own JOIN {schema}.subscriptions s ON s.topic = own.topic AND s.undeclared_at IS NULL
      WHERE own.mode = 'batch' AND own.status = 'waiting'
 ), held AS MATERIALIZED (
-    SELECT l.classid, l.objid, l.pid FROM pg_locks l
-     WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
-       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    SELECT l.classid, l.objid, l.pid, l.virtualtransaction, l.locktype FROM pg_locks l
+     WHERE l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+       AND (l.locktype = 'advisory' AND l.objsubid = 2
+            OR l.locktype = 'relation' AND l.relation = '{schema}.events'::regclass AND l.mode = 'RowExclusiveLock')
        AND l.pid IS DISTINCT FROM pg_backend_pid()
+), writing AS MATERIALIZED (  -- who may still commit events of this topic: as read_horizon has it
+    SELECT held.virtualtransaction
+      FROM held LEFT JOIN {schema}.topics t ON held.classid = hashtext('{schema}.order.topics')::oid
+                                           AND held.objid = hashtext(t.name)::oid
+     GROUP BY held.virtualtransaction
+    HAVING bool_or(held.locktype = 'relation')
+       AND (count(*) FILTER (WHERE held.classid = hashtext('{schema}.order.topics')::oid) = 0
+            OR bool_or(held.classid = hashtext('{schema}.order.topics')::oid
+                       AND (t.name IS NULL OR held.objid = hashtext((SELECT own.topic FROM own))::oid)))
 ), line AS MATERIALIZED (
     SELECT h.id, h.type, h.tenant, h.status, h.run_at, h.crashes, h.position, h.created_at, h.type = own.type AS alike,
            {schema}.is_unhandled(own.topic, h.type) AS unhandled,
@@ -97,4 +107,5 @@ SELECT to_jsonb(own) || jsonb_build_object(
             count(*) FILTER (WHERE a.pid IS NOT NULL AND a.xact_start IS NULL) AS unseen
        FROM held LEFT JOIN pg_stat_activity a ON a.pid = held.pid
       WHERE own.status = 'waiting' AND own.position IS NULL
-        AND held.classid = hashtext('{schema}.order')::oid AND held.objid::bigint = own.bucket) AS writers
+        AND held.classid = hashtext('{schema}.order')::oid AND held.objid::bigint = own.bucket
+        AND held.virtualtransaction IN (SELECT w.virtualtransaction FROM writing w)) AS writers

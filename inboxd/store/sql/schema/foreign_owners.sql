@@ -1,0 +1,18 @@
+-- What in the schema belongs to a role that could let this one run what it likes, as an owner of a function decides what that
+-- does: to neither this role, nor a superuser, nor one of whose rights this role has, which a superuser has of all.
+-- parameters: none
+-- returns: kind, object, name (its owner); the schema first
+-- locks: nothing
+SELECT owned.kind, owned.object, pg_get_userbyid(owned.owner)::text AS name
+  FROM (SELECT 'schema' AS kind, quote_ident(nspname) AS object, nspowner AS owner
+          FROM pg_namespace WHERE nspname = '{schema}'
+        UNION ALL
+        SELECT CASE relkind WHEN 'S' THEN 'sequence' WHEN 'v' THEN 'view' ELSE 'table' END, oid::regclass::text, relowner
+          FROM pg_class WHERE relnamespace = to_regnamespace('{schema}') AND relkind IN ('r', 'p', 'v', 'S')
+        UNION ALL
+        SELECT 'function', oid::regprocedure::text, proowner
+          FROM pg_proc WHERE pronamespace = to_regnamespace('{schema}')) AS owned
+  JOIN pg_roles me ON me.rolname = current_user
+ WHERE owned.owner <> me.oid AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = owned.owner AND r.rolsuper)
+   AND (me.rolsuper OR NOT pg_has_role(owned.owner, 'USAGE'))
+ ORDER BY owned.kind <> 'schema', owned.kind, owned.object

@@ -1,0 +1,371 @@
+"""Logins of one database: what one wrote, holds or made is no other's to read, take or stop."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID, uuid4
+
+import anyio
+import asyncpg
+import pytest
+
+from inboxd.embedded import Server
+from inboxd.errors import DatabaseError
+from inboxd.model.horizon import Horizon
+from inboxd.settings import Database as Settings
+from inboxd.store import lines
+from inboxd.store.migrations import migrate
+from tests.cli.conftest import Cli
+from tests.cli.troubles import Report
+from tests.databases.conftest import Login, as_login, name_of
+from tests.support import Database, create, drop
+from tests.support.rows import SQL, daemon_session
+
+_RESULT = "select status, result, error from inboxd.command_result($1)"
+# What is neither: "there is no command or batch".
+_UNKNOWN = "IB004"
+
+
+def _of(database: Database, login: str) -> Database:
+    return Database(database.name, login)
+
+
+@pytest.fixture
+def alice(database: Database, login: Login) -> Database:
+    """A producer's way to the database."""
+    return _of(database, login("inboxd_producer"))
+
+
+@pytest.fixture
+def mallory(database: Database, login: Login) -> Database:
+    """Another one's."""
+    return _of(database, login("inboxd_producer"))
+
+
+# ------------------------------------------------------------------------------------- results
+
+
+async def _settle(database: Database, command: UUID) -> None:
+    """As a worker does."""
+    await database.fetch(
+        "with taken as (update inboxd.commands set status = 'running', fence = 1,"
+        " worker_id = gen_random_uuid() where command_id = $1 returning id, worker_id)"
+        " select id, worker_id from taken",
+        command,
+    )
+    await database.fetch(
+        'select inboxd.settle_command(id, fence, worker_id, 0.1, \'{"iban": "hers"}\')'
+        " from inboxd.commands where command_id = $1",
+        command,
+    )
+
+
+@pytest.mark.anyio
+async def test_results_are_for_who_sent_the_command(
+    database: Database, alice: Database, mallory: Database, login: Login
+) -> None:
+    """Ids may be listed, so that rows can be returned; they opened all results."""
+    friend = _of(database, login())
+    await database.execute(f"grant {name_of(alice.dsn)} to {name_of(friend.dsn)}")
+    await database.execute(f"grant inboxd_producer to {name_of(friend.dsn)}")
+    worker = _of(database, login("inboxd_worker"))
+    plain = "insert into inboxd.commands (type) values ('a.b') returning command_id"
+    for send in ("select new_command_id from inboxd.send_command('a.b')", plain):
+        command = await alice.fetchval(send)
+        assert command in {
+            row[0] for row in await mallory.fetch("select command_id from inboxd.commands")
+        }
+        for settled in (False, True):
+            if settled:
+                await _settle(database, command)
+            for reader in (alice, friend, worker, database):
+                (row,) = await reader.fetch(_RESULT, command)
+                assert row["status"] == ("succeeded" if settled else "pending")
+                assert ("hers" in (row["result"] or "")) is settled
+            assert await mallory.fetch(_RESULT, command) == []
+    await database.execute("update inboxd.commands_history set sender = null")
+    assert len(await mallory.fetch(_RESULT, command)) == 1, "of before: as it was"
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await mallory.execute("insert into inboxd.commands (type, sender) values ('a.b', 'x')")
+
+
+@pytest.mark.anyio
+async def test_a_replay_is_the_sender_s_too(
+    database: Database, alice: Database, mallory: Database
+) -> None:
+    command = await alice.fetchval("select new_command_id from inboxd.send_command('a.b')")
+    await database.execute("update inboxd.commands set status = 'failed', attempts = 1")
+    await database.fetch(
+        "select inboxd.replay_commands(array(select id from inboxd.commands), 'x', null)"
+    )
+    again = await database.fetchval("select command_id from inboxd.commands")
+    assert again != command
+    for asked in (command, again):
+        assert [row["status"] for row in await alice.fetch(_RESULT, asked)] == ["pending"]
+        assert await mallory.fetch(_RESULT, asked) == []
+
+
+@pytest.mark.anyio
+async def test_nobody_waits_for_what_another_sent_or_changes_their_batches(
+    database: Database, alice: Database, mallory: Database
+) -> None:
+    """Whoever waited held the row, and its worker's place, for as long as they liked."""
+    command = await alice.fetchval("select new_command_id from inboxd.send_command('a.b')")
+    batch = await alice.fetchval("select new_batch_id from inboxd.open_batch('hers')")
+    tried = (
+        ('select inboxd.send_after($1, \'{"type": "a.c"}\')', command),
+        ('select inboxd.send_after($1, \'{"type": "a.c"}\')', batch),
+        ('select inboxd.add_to_batch($1, \'[{"type": "a.c"}]\')', batch),
+        ("select inboxd.close_batch($1)", batch),
+    )
+    for statement, of in tried:
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await mallory.fetch(statement, of)
+        assert refused.value.sqlstate == _UNKNOWN, statement
+    for statement, of in tried:
+        assert len(await alice.fetch(statement, of)) == 1
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="empty"):
+        await alice.fetch("select inboxd.send_after($1, '[]')", command)
+
+
+# ------------------------------------------------------------------------------------- sources
+
+
+@pytest.mark.anyio
+async def test_no_producer_writes_events_of_a_source_that_is_received(
+    database: Database, mallory: Database, login: Login
+) -> None:
+    """The real webhook was answered as its repetition, and its body was not kept."""
+    receiver = _of(database, login("inboxd_receiver"))
+    begins = (
+        "insert into inboxd.receivers (id, name, host, pid, version, sources)"
+        " values ($1, 'door', 'h', 1, '1', $2::text[])"
+    )
+    door = uuid4()
+    await receiver.fetch(begins, door, ["std"])
+    await receiver.fetch(
+        "update inboxd.receivers set sources = $2::text[] where id = $1", door, ["psp"]
+    )
+    await receiver.fetch("delete from inboxd.receivers")
+    await database.execute(
+        "insert into inboxd.stream_positions (source, stream) values ('bank', 's')"
+    )
+    ways = (
+        "select inboxd.emit_event('a.b', source => $1, dedup_key => 'next')",
+        "insert into inboxd.events (type, source, dedup_key) values ('a.b', $1::text, 'next')",
+        (
+            "select inboxd.emit_events(jsonb_build_array(jsonb_build_object("
+            "'type', 'a.b', 'source', $1::text, 'dedup_key', 'next')))"
+        ),
+    )
+    for way in ways:
+        for source in ("std", "psp", "bank"):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError, match="is one that is received"):
+                await mallory.fetch(way, source)
+        await mallory.fetch(way, "shop")
+    worker = _of(database, login("inboxd_worker"))
+    await worker.fetch(ways[0], "std")
+    assert await database.fetchval("select count(*) from inboxd.dedup where source = 'std'") == 1
+
+
+# ------------------------------------------------------------------------------------- topics
+
+
+@asynccontextmanager
+async def _open(database: Database, *statements: str) -> AsyncIterator[None]:
+    """A transaction that has done this, and stands idle."""
+    async with database.connect() as connection, connection.transaction():
+        for statement in statements:
+            await connection.execute(statement)
+        yield
+
+
+async def _bound(database: Database, topic: str, bucket: int) -> tuple[int, int]:
+    """How far a worker that has just begun takes a topic's bucket, and the largest id."""
+    horizon = Horizon()
+    async with daemon_session(database) as session:
+        reading = await lines.read_horizon(session, SQL)
+    assert horizon.take(reading)
+    return horizon.bound(bucket, topic), reading.newest
+
+
+@pytest.mark.anyio
+async def test_nobody_holds_up_topics_into_which_they_write_nothing(
+    database: Database, alice: Database, mallory: Database, login: Login
+) -> None:
+    """Locks without events, and events of another topic, stopped every sequential topic."""
+    stranger = _of(database, login())
+    await database.execute(
+        "insert into inboxd.topics (name, mode, source)"
+        " values ('hers', 'sequential', 'test'), ('theirs', 'sequential', 'test')"
+    )
+    bucket = await database.fetchval("select inboxd.bucket_of('hers', 'k')")
+    key = await database.fetchval(
+        "select min(n)::text from generate_series(1, 10000) n"
+        " where inboxd.bucket_of('theirs', n::text) = $1",
+        bucket,
+    )
+    other = await database.fetchval(
+        "select min(n)::text from generate_series(1, 10000) n"
+        " where inboxd.bucket_of('undeclared', n::text) = $1",
+        bucket,
+    )
+    into = (
+        "insert into inboxd.events (type, topic, mode, ordering_key) values ('a.b', '{}', {}, '{}')"
+    )
+    hers, theirs = into.format("hers", "null", "k"), into.format("theirs", "null", key)
+    unknown = into.format("undeclared", "'sequential'", other)
+    of_buckets = "select pg_advisory_xact_lock_shared(hashtext('inboxd.order'), n)"
+    of_topic = (
+        "select pg_advisory_xact_lock_shared(hashtext('inboxd.order.topics'), hashtext('hers'))"
+    )
+    cases: dict[str, tuple[Database, Sequence[str], bool]] = {
+        "locks, and no events": (
+            stranger,
+            (f"{of_buckets} from generate_series(0, 63) n", of_topic),
+            False,
+        ),
+        "of another topic": (mallory, (theirs,), False),
+        "of hers": (mallory, (theirs, hers), True),
+        "of a topic whose name is not known": (mallory, (theirs, unknown), True),
+    }
+    for what, (who, statements, holds) in cases.items():
+        async with _open(who, *statements):
+            id_ = await alice.fetchval(f"{hers} returning id")
+            bound, newest = await _bound(database, "hers", bucket)
+            assert (bound < newest) is holds, what
+            assert await _writers(database, id_) == holds, what
+            if theirs in statements:
+                bound, newest = await _bound(database, "theirs", bucket)
+                assert bound < newest, "what may still commit is waited for"
+    bound, newest = await _bound(database, "theirs", bucket)
+    assert bound == newest
+
+
+async def _writers(database: Database, id_: int) -> int:
+    """Who is told to be waited for, of an event that has just arrived."""
+    async with daemon_session(database) as session:
+        found: dict[str, Any] = json.loads(await session.fetchval(SQL["explain_event"], id_, 100))
+    return int(found["writers"])
+
+
+# ------------------------------------------------------------------------------------- owners
+
+
+@pytest.mark.anyio
+async def test_nothing_is_taken_over_that_a_stranger_made(
+    server: Server, template: Database, login: Login
+) -> None:
+    """She replaced a function, and the next insert of a superuser made her one."""
+    del template
+    database = create(server)
+    mallory = name_of(login())
+    settings = Settings.model_validate({"dsn": database.dsn})
+    function = "create function inboxd.new_uuid() returns uuid language sql as 'select null::uuid'"
+    try:
+        await database.execute(f"grant create on database {database.name} to {mallory}")
+        hers = Database(database.name, as_login(database.dsn, mallory))
+        await hers.execute(f"create schema inboxd; {function}")
+        with pytest.raises(DatabaseError, match=f"the schema inboxd belongs to '{mallory}'"):
+            await migrate(settings)
+        await database.execute("alter schema inboxd owner to postgres")
+        with pytest.raises(DatabaseError, match=r"the function inboxd\.new_uuid\(\) belongs to"):
+            await migrate(settings)
+        assert await database.fetchval("select to_regclass('inboxd.schema_migrations')") is None
+        await database.execute("drop function inboxd.new_uuid()")
+        await migrate(settings)
+    finally:
+        drop(server, database)
+
+
+def test_the_doctor_names_other_owners(database: Database, login: Login, cli: Cli) -> None:
+    mallory = name_of(login())
+    assert Report(cli).of("owners") == []
+    anyio.run(database.execute, f"alter function inboxd.bucket_of(text, text) owner to {mallory}")
+    Report(cli).one("owners", "critical", "inboxd.bucket_of(text,text)", mallory)
+    anyio.run(database.execute, "alter function inboxd.bucket_of(text, text) owner to postgres")
+
+
+# ------------------------------------------------------------------------------------- names
+
+# What fits the arguments of those functions better than what the server has, as they once were.
+_HOSTILE = """
+create function public.{name}({types}) returns {returns} language plpgsql as
+    $$ begin raise exception 'a stranger''s function was called'; end $$;
+"""
+_FUNCTIONS = (
+    ("hashtextextended", "text, integer", "bigint"),
+    ("pg_column_size", "jsonb", "integer"),
+    ("pg_column_compression", "jsonb", "text"),
+    ("cardinality", "text[]", "integer"),
+    ("unnest", "text[]", "setof text"),
+    ("starts_with", "text, varchar", "boolean"),
+    ("convert_to", "text, text", "bytea"),
+    ("encode", "bytea, varchar", "text"),
+    ("to_timestamp", "numeric", "timestamptz"),
+    ("jsonb_build_array", "jsonb", "jsonb"),
+    ("jsonb_build_object", "text, timestamptz, text, text", "jsonb"),
+    ("format", "text, text, uuid", "text"),
+)
+_OPERATORS = (
+    ("*", "double precision", "integer", "double precision"),
+    ("*", "numeric", "integer", "numeric"),
+    ("|", "bigint", "integer", "bigint"),
+    ("%", "bigint", "integer", "bigint"),
+    ("/", "bigint", "numeric", "numeric"),
+    ("->>", "jsonb", "jsonb", "text"),
+    ("=", "text[]", "text[]", "boolean"),
+)
+_CALLS = {
+    "beginning": "inboxd.beginning('a')",
+    "body_hash": "inboxd.body_hash('a', 1, '{}')",
+    "bucket_of": "inboxd.bucket_of('a', 'b')",
+    "contradiction": "inboxd.contradiction('a', 1)",
+    "declared_key": "inboxd.declared_key(array['a'], v_id, jsonb_object(array['a', v]))",
+    "dedup_conflict": "inboxd.dedup_conflict('a', gen_random_uuid())",
+    "edge_verdict": "inboxd.edge_verdict('succeeded', 'failed')",
+    "headers_weight": "inboxd.headers_weight(v_json)",
+    "is_erased": 'inboxd.is_erased(\'[{"error": "a"}]\')',
+    "is_unhandled": "inboxd.is_unhandled('t', 'a.b')",
+    "light_headers": "inboxd.light_headers(v_json)",
+    "new_uuid": "inboxd.new_uuid()",
+    "receipt_time": "inboxd.receipt_time(gen_random_uuid())",
+}
+# These have no names in them that mean anything else, and run in triggers alone.
+_TRIGGERS = {"refuse_change", "refuse_long_key", "refuse_transition"}
+
+
+@pytest.mark.anyio
+async def test_names_in_inlined_functions_mean_what_the_server_has(database: Database) -> None:
+    """They have no search path, since they could not be inlined then."""
+    rows = await database.fetch(
+        "select p.proname from pg_proc p where p.pronamespace = 'inboxd'::regnamespace"
+        " and not exists (select from unnest(p.proconfig) c where c like 'search_path=%')"
+    )
+    assert {row["proname"] for row in rows} == {*_CALLS, *_TRIGGERS}, (
+        "qualify the names of a new one"
+    )
+    await database.execute(
+        "insert into inboxd.topics (name, mode, source) values ('t', 'batch', 'test');"
+        "insert into inboxd.workers"
+        " (id, name, host, pid, version, events, commands, queues, declares, subscriptions)"
+        " values (gen_random_uuid(), 'w', 'h', 1, '1', '{}', '{}', '{}', '',"
+        " array[E'default\\na.b'])"
+    )
+    for name, types, returns in _FUNCTIONS:
+        await database.execute(_HOSTILE.format(name=name, types=types, returns=returns))
+    for number, (name, left, right, returns) in enumerate(_OPERATORS):
+        made = {"name": f"operator_{number}", "types": f"{left}, {right}", "returns": returns}
+        await database.execute(
+            _HOSTILE.format(**made)
+            + f"create operator public.{name} (leftarg = {left}, rightarg = {right},"
+            f" function = public.{made['name']})"
+        )
+    with pytest.raises(asyncpg.RaiseError, match="a stranger"):
+        await database.fetch("select random() * 3")
+    for call in _CALLS.values():
+        await database.fetch(
+            f"select {call} from (values ('b', jsonb '{{}}', gen_random_uuid()),"
+            " (repeat('b', 300), null, null)) as t(v, v_json, v_id)"
+        )
