@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 import orjson
@@ -184,8 +184,10 @@ class _Connections:
 
 def _is_silent(connection: H11Protocol) -> bool:
     """Whether no whole request of it has its answer, or the rest of it, still to come."""
-    cycle, transport = connection.cycle, connection.transport
-    return cycle is None or (cycle.response_complete and not transport.get_write_buffer_size())
+    cycle: Any = connection.cycle  # None, as long as nothing was asked
+    if cycle is None:
+        return True
+    return bool(cycle.response_complete and not connection.transport.get_write_buffer_size())
 
 
 async def _answer_the_last(server: uvicorn.Server, listeners: Sequence[socket.socket]) -> None:

@@ -76,16 +76,17 @@ async def test_results_are_for_who_sent_the_command(
         assert command in {
             row[0] for row in await mallory.fetch("select command_id from inboxd.commands")
         }
-        for settled in (False, True):
-            if settled:
+        for done in (False, True):
+            if done:
                 await _settle(database, command)
             for reader in (alice, friend, worker, database):
                 (row,) = await reader.fetch(_RESULT, command)
-                assert row["status"] == ("succeeded" if settled else "pending")
-                assert ("hers" in (row["result"] or "")) is settled
+                assert row["status"] == ("succeeded" if done else "pending")
+                assert ("hers" in (row["result"] or "")) is done
             assert await mallory.fetch(_RESULT, command) == []
-    await database.execute("update inboxd.commands_history set sender = null")
-    assert len(await mallory.fetch(_RESULT, command)) == 1, "of before: as it was"
+    settled = "update inboxd.commands_history set sender = null returning command_id"
+    for (command,) in await database.fetch(settled):
+        assert len(await mallory.fetch(_RESULT, command)) == 1, "of before: as it was"
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await mallory.execute("insert into inboxd.commands (type, sender) values ('a.b', 'x')")
 

@@ -13,7 +13,7 @@ from inboxd.model.endpoints import WrittenEndpoint
 from inboxd.outbound.endpoints.book import EndpointBook
 from inboxd.settings import Settings
 from tests.outbound.delivering import NO_POLL, OTHER, QUICK, delivered, rows, send
-from tests.support import Database, StartWorker, eventually
+from tests.support import Config, Database, StartWorker, eventually
 from tests.support.customer import Customer, Got, answer
 from tests.support.endpoints import SECRET, add
 from tests.support.rows import most_in_a_second
@@ -77,8 +77,8 @@ async def test_a_slow_one_leaves_room_for_the_others(
     customer.replies["/slow"] = reply
     await add(database, "slow", "slow.*", url=customer.url("/slow"))
     await add(database, "up", "user.*", url=customer.url("/up"))
-    outbound = {"webhooks": {**NO_POLL["outbound"]["webhooks"], "concurrency": 20}}
-    limits = {"commands": {"concurrency": 12}, "outbound": outbound}
+    webhooks = {"enabled": True, "timeout": "10m", "allow": ["127.0.0.0/8"], "concurrency": 20}
+    limits: Config = {"commands": {"concurrency": 12}, "outbound": {"webhooks": webhooks}}
     await start_worker({**NO_POLL, **limits})
     many = "select inboxd.send_webhook($1) from generate_series(1, $2)"
     await database.fetch(many, "slow.now", 100)

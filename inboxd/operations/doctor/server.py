@@ -7,7 +7,7 @@ gets; a worker of another role may have others.
 from collections.abc import AsyncIterator, Iterator
 from math import ceil
 
-from inboxd.model.wording import size
+from inboxd.model.wording import plural, size
 from inboxd.operations.doctor import thresholds
 from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
@@ -75,6 +75,14 @@ def _settings(row: Row) -> Iterator[Finding]:
             Verdict.CRITICAL,
             "synchronous_standby_names is set, and no such standby is there: commits wait for ever",
             "start the standby, or empty synchronous_standby_names and reload",
+        )
+    if row["followers"] and not row["waits_for_standby"]:
+        yield Finding(
+            "settings",
+            Verdict.NOTICE,
+            f"commits wait for none of {plural(row['followers'], 'standby')}: a failover "
+            "to one loses what was accepted in the last moments, webhooks that were answered too",
+            "name those that are promoted in synchronous_standby_names; or nothing, if none is",
         )
 
 

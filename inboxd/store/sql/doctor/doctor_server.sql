@@ -3,7 +3,7 @@
 -- returns: version (number), version_text, role, read_only (a standby, or by the server's, the database's or the role's
 --          settings; not by this session's own, as looks have it), autovacuum, track_counts, track_activities, fsync,
 --          full_page_writes, synchronous_commit, waits_for_standby (commits wait for one), standbys (that
---          answer for commits; null: not to be seen), reads_others (the role sees all sessions), connections,
+--          answer for commits; null: not to be seen), followers (standbys at all; null: likewise), reads_others (the role sees all sessions), connections,
 --          most_connections (for others than superusers), age (of the oldest unfrozen transaction id)
 -- locks: nothing
 SELECT current_setting('server_version_num')::integer AS version, current_setting('server_version') AS version_text,
@@ -21,6 +21,9 @@ SELECT current_setting('server_version_num')::integer AS version, current_settin
            AND current_setting('synchronous_commit') NOT IN ('off', 'local') AS waits_for_standby,
        CASE WHEN pg_has_role('pg_read_all_stats', 'USAGE') THEN (
            SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) END AS standbys,
+       CASE WHEN pg_has_role('pg_read_all_stats', 'USAGE') THEN (
+           SELECT count(*) FROM pg_stat_replication r LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid
+            WHERE s.slot_type IS DISTINCT FROM 'logical') END AS followers,
        pg_has_role('pg_read_all_stats', 'USAGE') AS reads_others,
        (SELECT sum(numbackends)::bigint FROM pg_stat_database) AS connections,
        current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
