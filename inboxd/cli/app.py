@@ -196,6 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         told = f"inboxd: {_message(error)}"
         if "--debug" in given:
             told = f"{''.join(traceback.format_exception(error))}{told}"
+        told = "\n".join(map(show, told.split("\n")))
         from inboxd.telemetry import logs  # late: few commands log
 
         # The way of the log, if there is one: where nobody reads it, an echo would wait for ever.
@@ -206,10 +207,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _message(error: Exception) -> str:
     if isinstance(error, InboxdError):
-        told = f"{error}{error.on_terminal}"
-    else:
-        told = (
-            f"{type(error).__name__}: {error}\n"
-            "This is a mistake in inboxd: run it again with --debug and report the traceback."
-        )
-    return "\n".join(map(show, told.split("\n")))
+        return f"{error}{error.on_terminal}"
+    return (
+        f"{type(error).__name__}: {error}\n"
+        "This is a mistake in inboxd: run it again with --debug and report the traceback."
+    )

@@ -1,10 +1,8 @@
 """`inboxd config`: about the settings file itself; `inboxd check` looks at what is in force."""
 
-import typer
-
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import examples
-from inboxd.cli.output import json_text
+from inboxd.cli.output import print_json
 
 app = CommandGroup(no_args_is_help=True, help="Help to write the settings file.")
 
@@ -22,4 +20,4 @@ def schema() -> None:
     """
     from inboxd.settings.json_schema import json_schema
 
-    typer.echo(json_text(json_schema(), indent=True))
+    print_json(json_schema(), indent=True)

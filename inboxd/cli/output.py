@@ -26,6 +26,8 @@ from inboxd.model.wording import printable, span
 
 _LEAST = 12  # characters that a cut cell keeps
 _GAP = "  "
+_DEL = "\x7f"
+_BEYOND_ASCII = re.compile(f"[{_DEL}-\U0010ffff]+")
 # Our own signs, each with one of the same width in ASCII: the heights of plots, their axes, the
 # branches of trees, the marks of what is cut, approximate, asked for, or unprintable.
 _ASCII = str.maketrans("▁▂▃▄▅▆▇█│┤└├┬─…≈◀\N{REPLACEMENT CHARACTER}", "_.:-=+*#|++++-.~<?")
@@ -220,18 +222,26 @@ def terminal_width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def print_json(value: object) -> None:
-    """One JSON document on a line of its own."""
-    typer.echo(_escaped(json_text(value)))
+def print_json(value: object, *, indent: bool = False) -> None:
+    """One JSON document: on a line of its own, or over several."""
+    typer.echo(_escaped(json_text(value, indent=indent)))
 
 
 def _escaped(text: str) -> str:
-    """The same JSON, in ASCII where the output's encoding lacks some of its characters."""
+    """The same JSON without what moves a cursor, and in ASCII if the output's encoding lacks some.
+
+    JSON itself wants only the oldest control characters escaped: not DEL, not those of C1, which a
+    terminal obeys as well, and not those that turn the direction of writing.
+    """
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        return re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], text)
-    return text
+        return _BEYOND_ASCII.sub(_in_ascii, text)
+    return _BEYOND_ASCII.sub(lambda f: f[0] if f[0].isprintable() else _in_ascii(f), text)
+
+
+def _in_ascii(found: re.Match[str]) -> str:
+    return "".join(json.dumps(each)[1:-1] if each > _DEL else "\\u007f" for each in found[0])
 
 
 def json_text(value: object, *, indent: bool = False) -> str:

@@ -16,7 +16,7 @@ import typer
 
 from inboxd.cli.exits import Exit
 from inboxd.cli.options import Asking, Config, load_settings
-from inboxd.cli.output import Document, Fields, Part, json_text
+from inboxd.cli.output import Document, Fields, Part, print_json
 from inboxd.errors import SettingsError, UnknownName, UsageError
 from inboxd.model.spelling import did_you_mean
 
@@ -113,7 +113,7 @@ def openapi(config: Config = None) -> None:
 
     inbound = load_settings(config).inbound
     made = document(inbound.http, inbound.webhooks, version("inboxd"))
-    typer.echo(json_text(made, indent=True))
+    print_json(made, indent=True)
 
 
 def source_of(settings: "Settings", name: str) -> "WebhookSource":

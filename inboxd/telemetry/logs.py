@@ -3,12 +3,13 @@
 Owns the configuration of structlog and of the standard library's logging, which libraries use: both
 go through the same steps, and `telemetry/log_writer.py` writes what comes of them. Promises that
 values under payload-like and secret keys never appear, that passwords in URLs are masked, that an
-object of unknown class shows as its class, and that no value of a key breaks a line, whatever the
-renderer keeps that key for. Known limit: the text of a foreign exception is shown as it is, apart
-from that masking.
+object of unknown class shows as its class, that no value of a key breaks a line, whatever the
+renderer keeps that key for, and that no text moves a terminal's cursor or colours it. Known limit:
+the text of a foreign exception is shown as it is, apart from that masking.
 """
 
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +39,8 @@ _SECRET_KEYS = frozenset(
     {"payload", "body", "password", "dsn", "secret", "token", "authorization", "cookie"}
 )
 _MAX_TEXT = 10_000
+# What may be unprintable, beside line breaks and tabs.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\U0010ffff]+")
 _MAX_ITEMS = 100
 _MAX_DEPTH = 4
 _MAX_INTEGER = 2**63
@@ -302,7 +305,7 @@ def _clean_value(key: str, value: object, depth: int) -> object:
         case UUID() | str() | BaseException() | timedelta() | PurePath() | Decimal():
             cleaned = _clean_text(str(value))
         case Mapping() if depth:
-            items = ((str(k), v) for k, v in islice(value.items(), _MAX_ITEMS))
+            items = ((_clean_text(str(k)), v) for k, v in islice(value.items(), _MAX_ITEMS))
             cleaned = {k: _clean_value(k, v, depth - 1) for k, v in items}
         case list() | tuple() | set() | frozenset() if depth:
             cleaned = [_clean_value("", v, depth - 1) for v in islice(value, _MAX_ITEMS)]
@@ -311,7 +314,13 @@ def _clean_value(key: str, value: object, depth: int) -> object:
 
 def _clean_text(text: str) -> str:
     # A lone surrogate (an undecodable byte of a file name) would make the line unwritable.
-    return redact(text, _MAX_TEXT).encode("utf-8", "replace").decode()
+    whole = redact(text, _MAX_TEXT).encode("utf-8", "replace").decode()
+    return whole if whole.isprintable() else _UNPRINTABLE.sub(_escaped, whole)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """What a terminal would obey, as Python writes it; a traceback keeps its lines."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in found[0])
 
 
 def _to_json(_: WrappedLogger, __: str, line: EventDict) -> str:

@@ -68,6 +68,23 @@ def test_json_stays_the_same_document(
     assert [json.loads(document), json.loads(rest)] == [value, value]
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_json_moves_no_cursor_and_turns_no_direction(
+    monkeypatch: pytest.MonkeyPatch, *, terminal: bool
+) -> None:
+    """JSON leaves DEL and C1 as they are, which terminals obey as they do ESC; and line ends."""
+    value = {"\x9b31m": ["\x1b[2J", "\x7f", "\u202e\u2066", "\x85\u2028", "\U000e0041", "é猫"]}
+    stream = Stream("utf-8", terminal=terminal)
+    monkeypatch.setattr(sys, "stdout", stream)
+    print_json(value)
+    print_parts([Document("payload", value)])
+    written = stream.text()
+    assert [c for c in set(written) if not c.isprintable()] == ["\n"]
+    assert "é猫" in written
+    document, rest = written.split("\npayload:\n")
+    assert [json.loads(document), json.loads(rest)] == [value, value]
+
+
 def _nested(levels: int) -> Any:
     value: Any = 1
     for _ in range(levels):

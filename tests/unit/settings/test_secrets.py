@@ -37,3 +37,17 @@ def test_no_secret_in_repr_or_description() -> None:
         "postgresql://u:********@h1,h2/db?password=********&sslmode=on",
         "environment",
     )
+
+
+def test_no_secret_is_shown_whatever_it_looks_like(written: Any) -> None:
+    """A secret may be, or have in it, what looks like a URL."""
+    settings = load(
+        written(
+            '[targets.crm]\nurl = "https://crm/"\nauthorization = "Bearer a://hunter2"\n'
+            '[targets.crm.headers]\nx-key = "https://hunter2"\n'
+            '[brokers.bus]\nkind = "nats"\nservers = ["nats://n"]\nuser = "u"\n'
+            'password = "p://hunter2"\n'
+        ),
+        {"INBOXD_DATABASE__PASSWORD": "a://hunter2"},
+    )
+    assert "hunter2" not in str(describe(settings))

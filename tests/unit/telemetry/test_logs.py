@@ -199,3 +199,21 @@ def test_lines_that_are_gathered_leave_the_log_as_it_was() -> None:
         logs.get_logger("a").info("gathered")
     assert [line["message"] for line in lines] == ["gathered"]
     assert not structlog.is_configured()
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_no_value_moves_the_cursor(stream: io.StringIO, style: logs.Style) -> None:
+    """A terminal obeys ESC, and the same as one character of C1; and it turns what bidi says."""
+    text = io.StringIO()
+    logs.configure("info", style, stream=text)
+    wild = "a\x1b[31m\x9b31m\u202e\x7f\r\x00"
+    log = logs.get_logger("x")
+    log.info("got %s", wild, plain=wild, spaced=f"a {wild}", inner={wild: [wild]})
+    try:
+        fail(wild)
+    except ValueError:
+        log.exception("failed")
+    written = text.getvalue()
+    assert [c for c in set(written) if not c.isprintable()] == ["\n"]
+    assert "\\x9b31m" in written
+    assert "Traceback (most recent call last)" in written
