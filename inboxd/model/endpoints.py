@@ -62,6 +62,8 @@ class WrittenEndpoint:
 SECRET = "whsec_"  # noqa: S105 - how secrets begin
 LEAST_SECRET, MOST_SECRET = 24, 64  # bytes, by Standard Webhooks
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# It is signed as ID.TIME.BODY, so with a dot it could be taken for more than the id.
+_MESSAGE_ID = re.compile(r"[!-\-/-~]{1,255}")
 _TYPE = re.compile(r"\*|[^\s*]+|[^\s*]+\.\*")
 
 
@@ -91,6 +93,13 @@ def url_problem(url: str) -> str | None:
     if plain_ipv4(host):
         return "must have an IPv4 address in four numbers with dots between, as 192.0.2.7"
     return None if len(url.encode()) <= _LONGEST_URL else f"must have at most {_LONGEST_URL} bytes"
+
+
+def message_id_problem(message_id: str) -> str | None:
+    """What is wrong with a message id, if anything; `send_webhook` refuses the same."""
+    if _MESSAGE_ID.fullmatch(message_id):
+        return None
+    return "must have 1 to 255 printable ASCII characters, without spaces and dots"
 
 
 def type_problem(type_: str) -> str | None:

@@ -1,5 +1,5 @@
 -- Note that an import has come from one line to another, in the transaction that writes those lines. False: it is not at the
--- first one any more, so another process writes the same file, and the caller rolls back.
+-- first one any more, so another process writes the same file, and the caller rolls back. A login moves its own on alone.
 -- called by: the daemon
 -- roles: producer, worker
 -- locks: the import's row
@@ -10,7 +10,8 @@ CREATE OR REPLACE FUNCTION {schema}.advance_import(
         UPDATE {schema}.imports i
            SET lines = to_line, written = i.written + new_rows, broken = i.broken + left_out,
                updated_at = clock_timestamp(), finished_at = CASE WHEN finished THEN clock_timestamp() END
-         WHERE i.kind = advance_import.kind AND i.name = advance_import.name AND i.lines = from_line
+         WHERE i.kind = advance_import.kind AND i.name = advance_import.name AND i.owner = session_user
+           AND i.lines = from_line
         RETURNING 1
     )
     SELECT EXISTS (SELECT FROM advanced)

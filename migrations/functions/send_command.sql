@@ -17,6 +17,9 @@ CREATE OR REPLACE FUNCTION {schema}.send_command(
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
+    IF send_command.type = 'webhook.deliver' THEN
+        PERFORM {schema}.refuse_deliveries(ARRAY[send_command.type]);
+    END IF;
     IF send_command.unique_key IS NOT NULL THEN
         SELECT sent.id, sent.command_id, sent.duplicate
           INTO send_command.id, send_command.new_command_id, send_command.duplicate

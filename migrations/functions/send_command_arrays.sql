@@ -30,6 +30,7 @@ BEGIN
         cardinality(entity_types), cardinality(entity_ids), cardinality(correlation_ids),
         cardinality(causation_ids), cardinality(traceparents), cardinality(ordering_keys),
         cardinality(unique_keys), cardinality(on_conflicts));
+    PERFORM {schema}.refuse_deliveries(types);
     IF unique_keys IS NOT NULL THEN
         stays := {schema}.resolve_unique_keys(
             types, CASE WHEN command_ids IS NULL THEN unique_keys

@@ -102,6 +102,17 @@ def test_what_waits_and_what_holds_it_up(cli: Cli, sql: Sql) -> None:
     report.one("paused", "notice", "topic held", "they move", "inboxd resume topic held")
 
 
+def test_keys_that_are_taken_for_years(cli: Cli, sql: Sql) -> None:
+    sql(
+        "insert into inboxd.commands (type, unique_key, run_at) values"
+        " ('test.b', 'k', '9998-01-01'), ('test.b', 'l', now() + interval '2 years'),"
+        " ('test.b', 'soon', now() + interval '360 days'), ('test.c', 'n', now())"
+    )
+    Report(cli).one(
+        "unique keys", "notice", "'k' of type test.b is taken until 9998-01-01", "1 more key"
+    )
+
+
 def test_ends_that_nobody_counts(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.batch_progress select 1, 0, 1, 0, 0, 0, now() - interval '2 min'")
     Report(cli).one("batches", "warning", "1 end not counted yet", "start a worker")

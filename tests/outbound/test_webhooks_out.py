@@ -11,6 +11,7 @@ from tests.outbound.delivering import NO_POLL, OTHER, QUICK, delivered, logged, 
 from tests.support import Database, StartWorker, eventually
 from tests.support.customer import Customer, Got, answer
 from tests.support.endpoints import SECRET, add
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -264,3 +265,26 @@ async def test_a_success_between_keeps_it_enabled(
     await delivered(database, "acme", 20)
     assert customer.got[-1].at - customer.got[0].at > 1
     assert await rows(database, "select enabled from inboxd.endpoints") == [(True,)]
+
+
+@pytest.mark.parametrize("message_id", ["a.1", "", "a b", "é", "x" * 256])
+async def test_a_message_id_that_was_not_checked_is_not_signed(
+    database: Database, start_worker: StartWorker, customer: Customer, message_id: str
+) -> None:
+    """Of a.1 a part could be taken for the time: whoever wrote the row, it is not sent."""
+    await add(database, "acme", url=customer.url())
+    payload = {"endpoint": "acme", "id": message_id, "type": "t", "timestamp": "t", "data": {}}
+    await database.execute(
+        "insert into inboxd.commands (type, queue, payload)"
+        " values ('webhook.deliver', 'webhooks.acme', $1)",
+        json.dumps(payload),
+    )
+    await start_worker(NO_POLL)
+
+    async def refused() -> bool:
+        found = await rows(database, "select errors from inboxd.commands where status = 'failed'")
+        return bool(found) and "the message id" in found[0][0]
+
+    await eventually(refused)
+    with safety():
+        assert customer.at("/") == []

@@ -62,6 +62,7 @@ GROUPS: Mapping[str, Sequence[Check]] = {
         work.undeclared_schedules,
         work.undeclared_topics,
         work.intakes,
+        work.taken_keys,
         work.paused,
         targets.breakers,
         endpoints.endpoints,

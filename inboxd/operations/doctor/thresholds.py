@@ -4,6 +4,8 @@ Owns every number. Promises that nothing else in this package holds one. Known l
 service whose rows are handled within minutes; with slow queues, read the figures instead.
 """
 
+from datetime import timedelta
+
 from inboxd.operations.doctor.finding import Levels
 
 STATEMENT_SECONDS = 2.0  # what one look's statement gets
@@ -40,6 +42,8 @@ SUSPECT_SECONDS = Levels(notice=0, warning=1800, critical=None)
 RUNNING_SECONDS = Levels(notice=3600, warning=86_400, critical=None)
 # Since a topic was declared whose events are still being taken in: it stands still meanwhile.
 INTAKE_SECONDS = Levels(notice=0, warning=300, critical=3600)
+# Until when a command that is due far ahead keeps its unique key from all others.
+KEY_TAKEN_FOR = timedelta(days=366)
 PAUSED_SECONDS = Levels(notice=0, warning=86_400, critical=None)
 # An endpoint that fails for days is disabled: somebody should have heard of it before.
 ENDPOINT_FAILING_SECONDS = Levels(notice=0, warning=86_400, critical=None)

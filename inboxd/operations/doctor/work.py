@@ -264,6 +264,19 @@ async def intakes(look: Look) -> AsyncIterator[Finding]:
         )
 
 
+async def taken_keys(look: Look) -> AsyncIterator[Finding]:
+    """Unique keys that are taken for years: who sends with one of them is told `duplicate`."""
+    rows = await look.rows("doctor_taken_keys", thresholds.COUNTED, thresholds.KEY_TAKEN_FOR)
+    for row in rows[: thresholds.SHOWN]:
+        found = f"{row['unique_key']!r} of type {row['type']} is taken until {row['due']:%Y-%m-%d}"
+        more = row["count"] - 1
+        found += f", and {plural(more, 'more key')} of the type for as long" if more else ""
+        remedy = f"`inboxd commands list --type {row['type']}`: is that meant? If not, cancel it"
+        yield Finding("unique keys", Verdict.NOTICE, found, remedy, row["count"])
+    if not rows:
+        yield Finding("unique keys", Verdict.OK, "none is taken for more than a year", figure=0)
+
+
 async def paused(look: Look) -> AsyncIterator[Finding]:
     """What operators hold back, and whether they forgot it."""
     rows = await controls.read(look.session.connection, look.session.sql)

@@ -24,6 +24,7 @@ from inboxd.errors import (
     UsageError,
 )
 from inboxd.model.backoff import Explicit
+from inboxd.model.endpoints import message_id_problem
 from inboxd.outbound.addresses import Allowed
 from inboxd.outbound.client import TargetAnswer, TargetClient, TargetRequest
 from inboxd.outbound.endpoints.book import DELIVER, EndpointBook, book
@@ -106,7 +107,9 @@ async def _find(known: EndpointBook, name: str) -> ServedEndpoint:
 def _request(
     endpoint: ServedEndpoint, delivery: DueDelivery, ctx: CommandContext, how: DeliveryRules
 ) -> TargetRequest:
-    """What is sent. Raises SettingsError, if no secret can sign it."""
+    """What is sent. Raises SettingsError, if no secret can sign it, and Reject for a wrong id."""
+    if problem := message_id_problem(delivery.id):
+        raise Reject(f"the message id {delivery.id!r:.60} {problem}")
     body = delivery.body()
     headers = endpoint.sign(body, delivery.id, ctx.now().timestamp())
     headers |= {"content-type": "application/json", "user-agent": how.user_agent}

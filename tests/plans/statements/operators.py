@@ -429,6 +429,10 @@ OPERATOR |= {
     "list_batches": (run("list_batches", *_ANY, None, 10), ("batches_pkey",)),
     "list_chunks": (run("list_chunks", "chunked", 10, timedelta(1)), ("events_lines",)),
     "doctor_intakes": (run("doctor_intakes"), ()),
+    "doctor_taken_keys": (
+        run("doctor_taken_keys", 10_000, timedelta(days=366)),
+        ("commands_unique_key",),
+    ),
     "doctor_sequences": (
         run("doctor_sequences", _TODAY - timedelta(days=8), _TODAY + timedelta(days=2)),
         ("events_pkey", "commands_pkey"),

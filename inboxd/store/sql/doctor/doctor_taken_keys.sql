@@ -1,0 +1,10 @@
+-- Unique keys of commands that are due far in the future: whatever has such a key until then is not written.
+-- parameters: $1 integer: of so many keys, in their order; $2 interval: how far
+-- returns: type, count, unique_key (one of them), due (of that one)
+-- locks: nothing
+SELECT type, count(*) AS count, (array_agg(unique_key ORDER BY unique_key))[1] AS unique_key,
+       (array_agg(run_at ORDER BY unique_key))[1] AS due
+  FROM (SELECT type, unique_key, run_at FROM {schema}.commands
+         WHERE unique_key IS NOT NULL AND status <> 'failed' ORDER BY type, unique_key LIMIT $1) AS looked
+ WHERE run_at > now() + $2::interval
+ GROUP BY type ORDER BY type
