@@ -2,11 +2,13 @@
 
 Who may write a URL into a row, such as a customer with a webhook, must not reach with it what only
 this machine can reach. So an address is refused that is not of the public internet: of this
-machine, of private networks, of a cloud's metadata service, and the ways in which IPv6 writes
-these. Ranges that the settings allow pass.
+machine, also those of its interfaces that are public, of private networks, of a cloud's metadata
+service, and the ways in which IPv6 writes these. Ranges that the settings allow pass.
+Known limit: an address that a router translates to this machine's, as clouds do, is not its own.
 *See:* `client`, which asks at each socket.
 """
 
+import socket
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
@@ -25,6 +27,7 @@ _NOT_PUBLIC = tuple(
         *("224.0.0.0/4", "240.0.0.0/4", "2001::/23", "2001:db8::/32", "3fff::/20"),
     )
 )
+_ANY_PORT = 9
 # The part of IPv6 that is given out to the public.
 _GIVEN_OUT = IPv6Network("2000::/3")
 
@@ -53,7 +56,20 @@ class Allowed:
             address = _plain(ip_address(text))
         except ValueError:
             return False
-        return _is_public(address) or any(address in each for each in self.ranges)
+        if any(address in each for each in self.ranges):
+            return True
+        return _is_public(address) and not is_own(address)
+
+
+def is_own(address: _Address) -> bool:
+    """Whether an interface of this machine has it: its other services listen there, too."""
+    family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as way:
+            way.connect((str(address), _ANY_PORT))  # sends nothing: the system chooses the way
+            return str(way.getsockname()[0]) == str(address)
+    except OSError:  # there is no way to it
+        return False
 
 
 def _plain(address: _Address) -> _Address:

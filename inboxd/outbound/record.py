@@ -4,8 +4,10 @@
 """
 
 import base64
+import html
 import json
-from collections.abc import Collection
+import string
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -17,6 +19,7 @@ _REDACTED = "[redacted]"
 # A shorter text may be anything: to redact it would only hide that it is there by chance.
 _SHORTEST_SECRET = 4
 _LONGEST_HEADER = 500
+_SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 class Recorder:
@@ -25,7 +28,7 @@ class Recorder:
     def __init__(self, secrets: Collection[str], most: int = 4096) -> None:
         """secrets: what was sent and must not be shown when it comes back. most: characters."""
         forms = (form for each in secrets for form in _forms(each))
-        known = {each for each in forms if len(each) >= _SHORTEST_SECRET}
+        known = {_folded(each) for each in forms if len(each) >= _SHORTEST_SECRET}
         self._secrets = sorted(known, key=len, reverse=True)
         self._most = most
 
@@ -53,21 +56,40 @@ class Recorder:
 
     def redacted(self, text: str) -> str:
         """The text without secrets."""
+        folded = _folded(text)
         for secret in self._secrets:
-            text = text.replace(secret, _REDACTED)
-        return self._without_begun(text)
+            if secret in folded:
+                text = _without(text, folded, secret)
+                folded = _folded(text)
+        return self._without_begun(text, folded)
 
-    def _without_begun(self, text: str) -> str:
+    def _without_begun(self, text: str, folded: str) -> str:
         """The text without the beginning of a secret at its end, where it may have been cut."""
         for secret in self._secrets:
             for length in range(min(len(secret), len(text)), _SHORTEST_SECRET - 1, -1):
-                if text.endswith(secret[:length]):
+                if folded.endswith(secret[:length]):
                     return text[:-length] + _REDACTED
         return text
 
 
+def _folded(text: str) -> str:
+    """The text in small letters, of the same length, which other letters than these may change."""
+    return text.lower() if text.isascii() else text.translate(_SMALL)
+
+
+def _without(text: str, folded: str, secret: str) -> str:
+    kept, behind = list[str](), 0
+    while (found := folded.find(secret, behind)) >= 0:
+        kept.append(text[behind:found])
+        behind = found + len(secret)
+    return _REDACTED.join([*kept, text[behind:]])
+
+
 def _forms(secret: str) -> set[str]:
-    """How targets write a secret that they repeat: as it is, alone, in JSON, in a URL."""
+    """How targets write a secret that they repeat, besides in other letters of the same.
+
+    As it is, alone, in JSON, in a URL, in HTML, in hexadecimal, and in base64, wherever in it.
+    """
     scheme, _, rest = secret.partition(" ")
     plain = {secret, rest}
     if scheme.lower() == "basic":
@@ -76,4 +98,17 @@ def _forms(secret: str) -> set[str]:
             plain |= {pair, pair.partition(":")[2]}
     in_json = {json.dumps(each)[1:-1] for each in plain}
     in_urls = {written(each) for each in plain for written in (quote, quote_plus)}
-    return plain | in_json | {each.replace("/", "\\/") for each in in_json} | in_urls
+    in_html = {html.escape(each) for each in plain}
+    in_html |= {each.replace("&#x27;", "&#39;") for each in in_html}
+    raw = [each.encode() for each in plain if each]
+    in_bytes = {each.hex() for each in raw} | {form for each in raw for form in _in_base64(each)}
+    slashed = {each.replace("/", "\\/") for each in in_json | in_bytes}
+    return plain | in_json | slashed | in_urls | in_html | in_bytes
+
+
+def _in_base64(raw: bytes) -> Iterator[str]:
+    """What of it is in any base64 that holds it, which depends on how many bytes are before it."""
+    for before in range(3):
+        bits = 8 * (before + len(raw))
+        text = base64.b64encode(bytes(before) + raw)[-(-8 * before // 6) : bits // 6].decode()
+        yield from (text, text.replace("+", "-").replace("/", "_"))

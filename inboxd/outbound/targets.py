@@ -70,7 +70,12 @@ class Targets:
         if kind:
             sent["content-type"] = kind
         secrets = _secrets(target)
-        sent |= {**secrets, **{n.lower(): v for n, v in payload.headers.items()}, **headers}
+        given = {name.lower(): value for name, value in payload.headers.items()}
+        if taken := sorted(given.keys() & secrets.keys()):
+            raise Reject(
+                f"headers: {taken[0]} is the target's own, from its settings; leave it out"
+            )
+        sent |= {**secrets, **given, **headers}
         signer = self._signers.get(payload.target or "")
         if signer is not None and payload.sign:
             sent |= signer.sign(body, key, time.time())
@@ -148,7 +153,7 @@ def _secrets(target: Target | None) -> dict[str, str]:
     """The headers of a target, whose values nobody may see."""
     if target is None:
         return {}
-    found = {name: value.get_secret_value() for name, value in target.headers.items()}
+    found = {name.lower(): value.get_secret_value() for name, value in target.headers.items()}
     if target.authorization is not None:
         found["authorization"] = target.authorization.get_secret_value()
     return found
@@ -173,8 +178,11 @@ def _url(payload: HttpRequest, target: Target | None) -> str:
 
 
 def _climbs(path: str) -> bool:
-    """Whether a server, or a proxy before it, may take a part for a step, also up and out."""
-    parts = re.split(r"[/\\]", unquote(re.split("[?#]", path)[0]))
+    """Whether a server, or a proxy before it, may take a part for a step, also up and out.
+
+    Each of the two may decode it.
+    """
+    parts = re.split(r"[/\\]", unquote(unquote(re.split("[?#]", path)[0])))
     return any(part.partition(";")[0] in (".", "..") for part in parts)
 
 

@@ -1,7 +1,9 @@
 """No address is connected to that is not public or allowed, whatever leads to it."""
 
+import errno
 import socket
 from collections.abc import AsyncIterator, Iterator
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
@@ -9,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inboxd.errors import TargetRefused, TargetUnreachable
-from inboxd.outbound.addresses import Allowed
+from inboxd.outbound import addresses
+from inboxd.outbound.addresses import Allowed, is_own
 from inboxd.outbound.client import TargetClient
 from tests.outbound.asking import LOOPBACK, an_ask
 from tests.support.http_target import Target
@@ -44,6 +47,22 @@ def test_an_address_that_is_not_public_is_refused(address: str) -> None:
 @pytest.mark.parametrize("address", PUBLIC)
 def test_a_public_address_is_permitted(address: str) -> None:
     assert NOTHING.permits(address)
+
+
+def test_a_public_address_of_this_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host with a public interface has its other services there, as its metrics."""
+    monkeypatch.setattr(addresses, "_NOT_PUBLIC", ())  # so that loopback is a public one of ours
+    monkeypatch.setattr(addresses, "_GIVEN_OUT", ip_network("::/0"))
+    with socket.socket(socket.AF_INET6) as probe:
+        has_ipv6 = probe.connect_ex(("::1", 1)) not in (errno.EADDRNOTAVAIL, errno.ENETUNREACH)
+    for own in ("127.0.0.1", "::ffff:127.0.0.1", *(["::1"] if has_ipv6 else [])):
+        assert not NOTHING.permits(own)
+        assert Allowed([own if own == "::1" else "127.0.0.1"]).permits(own)
+    assert NOTHING.permits("192.0.2.77")
+
+
+def test_an_address_of_another_machine_is_not_ones_own() -> None:
+    assert not any(is_own(ip_address(each.partition("%")[0])) for each in PUBLIC)
 
 
 @given(st.ip_addresses())

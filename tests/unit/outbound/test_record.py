@@ -1,7 +1,10 @@
 """An answer as it is kept: without the secrets that were sent, in whatever form they come back."""
 
 import base64
+import html
 import json
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -32,6 +35,34 @@ def test_a_secret_is_gone_in_whatever_form(written: str) -> None:
     assert "live" not in body
     assert body.startswith("before ")
     assert body.endswith(" after")
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "authorization: Bearer "])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_secret_is_gone_from_what_is_encoded(before: str, encode: Any) -> None:
+    """A target that shows the request's headers in base64, or in any other form."""
+    secret = "sk_Live?>~0123456789"
+    for more in ("", "x", "xy", '"}'):
+        whole = f"{before}{secret}{more}"
+        text = Recorder([f"Bearer {secret}"]).text(encode(whole.encode()))
+        assert "[redacted]" in text
+        shown = text.replace("[redacted]", "")
+        # A few characters at both ends have bits of it.
+        assert len(shown) <= len(encode((before + more).encode())) + 4
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *(str.upper, str.lower, str.title, html.escape),
+        lambda text: html.escape(text).replace("&#x27;", "&#39;"),
+        lambda text: text.encode().hex(),
+        lambda text: text.encode().hex().upper(),
+    ],
+)
+def test_a_secret_is_gone_in_other_letters(written: Callable[[str], str]) -> None:
+    secret = "tok'en<Abc>&1234"
+    assert Recorder([secret]).text(f"é {written(secret)} é".encode()) == "é [redacted] é"
 
 
 def test_what_an_authorization_holds_is_gone_too() -> None:

@@ -1,4 +1,4 @@
-"""Which breaker a request needs; a path stays behind its target's URL."""
+"""Which breaker a request needs; what a payload cannot change of its target."""
 
 import pytest
 
@@ -44,6 +44,7 @@ def test_hosts_beyond_a_bound_have_no_breaker(monkeypatch: pytest.MonkeyPatch) -
     [
         *("/..", "/../admin", "/a/../../admin", "/./a", "/%2e%2e/admin", "/.%2E/admin"),
         *("/..%2fadmin", "/a%2F..", "/..\\admin", "/..%5cadmin", "/..;/admin", "/..?a=b", "/..#a"),
+        *("/%252e%252e/admin", "/a%252f..", "/..%255cadmin"),
     ],
 )
 def test_a_path_does_not_lead_out_of_its_target(path: str) -> None:
@@ -57,3 +58,25 @@ def test_a_path_does_not_lead_out_of_its_target(path: str) -> None:
 def test_dots_elsewhere_are_nothing_to_refuse(path: str) -> None:
     url = Targets(SETTINGS).prepare(HttpRequest(target="Bank", path=path), {}, "key").request.url
     assert url == f"https://bank.example{path}"
+
+
+@pytest.mark.parametrize("name", ["authorization", "Authorization", "X-Key", "x-KEY"])
+def test_no_payload_takes_the_place_of_what_the_target_is_known_by(name: str) -> None:
+    """Who may send a command must not choose as whom the target is asked."""
+    target = {"url": "https://x", "authorization": "Bearer ours", "headers": {"X-key": "ours"}}
+    targets = Targets(Settings.model_validate({"targets": {"bank": target}}))
+    with pytest.raises(Reject, match=f"headers: {name.lower()} is the target's own"):
+        targets.prepare(HttpRequest(target="bank", headers={name: "theirs"}), {}, "key")
+    sent = targets.prepare(HttpRequest(target="bank", headers={"a": "b"}), {}, "key").request
+    assert [sent.headers[n] for n in ("authorization", "x-key", "a")] == [
+        "Bearer ours",
+        "ours",
+        "b",
+    ]
+
+
+def test_without_one_of_the_targets_a_payload_may_have_its_own() -> None:
+    request = HttpRequest(target="Bank", headers={"Authorization": "Bearer mine"})
+    assert Targets(SETTINGS).prepare(request, {}, "key").request.headers["authorization"] == (
+        "Bearer mine"
+    )
