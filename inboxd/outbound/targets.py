@@ -72,9 +72,7 @@ class Targets:
         secrets = _secrets(target)
         given = {name.lower(): value for name, value in payload.headers.items()}
         if taken := sorted(given.keys() & secrets.keys()):
-            raise Reject(
-                f"headers: {taken[0]} is the target's own, from its settings; leave it out"
-            )
+            raise Reject(f"headers: {taken[0]} is of the target's settings; leave it out")
         sent |= {**secrets, **given, **headers}
         signer = self._signers.get(payload.target or "")
         if signer is not None and payload.sign:

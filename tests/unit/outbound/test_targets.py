@@ -65,7 +65,7 @@ def test_no_payload_takes_the_place_of_what_the_target_is_known_by(name: str) ->
     """Who may send a command must not choose as whom the target is asked."""
     target = {"url": "https://x", "authorization": "Bearer ours", "headers": {"X-key": "ours"}}
     targets = Targets(Settings.model_validate({"targets": {"bank": target}}))
-    with pytest.raises(Reject, match=f"headers: {name.lower()} is the target's own"):
+    with pytest.raises(Reject, match=f"headers: {name.lower()} is of the target's settings"):
         targets.prepare(HttpRequest(target="bank", headers={name: "theirs"}), {}, "key")
     sent = targets.prepare(HttpRequest(target="bank", headers={"a": "b"}), {}, "key").request
     assert [sent.headers[n] for n in ("authorization", "x-key", "a")] == [
