@@ -2,12 +2,14 @@
 #   FROM inboxd
 #   RUN pip install --no-cache-dir my-plugin
 
+# A tag moves. To get the same image each time, name its digest in both lines: python:3.13-slim@sha256:…
 FROM python:3.13-slim AS build
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY inboxd inboxd
 COPY migrations migrations
-RUN pip wheel --no-cache-dir --wheel-dir /wheels .
+# The versions that were tested together.
+RUN pip wheel --no-cache-dir --constraint constraints.txt --wheel-dir /wheels .
 
 FROM python:3.13-slim
 # A virtual environment that root owns: the daemon cannot change its own code.

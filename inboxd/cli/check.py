@@ -83,6 +83,7 @@ def check(
     reading = read(given.config)
     wrong = [_fail("settings", each, _CORRECT, Exit.CONFIG) for each in reading.problems]
     lines, declared = anyio.run(_database, reading.settings, whose, grants)
+    lines += _protection(reading.settings)
     lines += _plugins(reading.settings, declared)
     lines += _webhooks(reading.settings)
     lines += _messages(reading.settings)
@@ -325,6 +326,13 @@ def _plugins(settings: "Settings", declared: "Names") -> Iterator[CheckLine]:
         yield _installed(registry)
     for each in doubts(settings, registry, declared):
         yield CheckLine("settings", "warn", f"{each.setting}: {each.found}", _IF_MEANT)
+
+
+def _protection(settings: "Settings") -> Iterator[CheckLine]:
+    """Its lines, if somebody else may read or be what they must not."""
+    from inboxd.cli.check_protection import judge
+
+    yield from map(_line, judge(settings))
 
 
 def _webhooks(settings: "Settings") -> Iterator[CheckLine]:

@@ -280,7 +280,10 @@ def _remark_on(url: str, settings: "Settings") -> None:
     """Say of an address that nothing is sent there, as far as these settings tell."""
     from inboxd.outbound.addresses import Allowed
 
-    host = urlsplit(url).hostname or ""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme == "http" and settings.outbound.webhooks.require_https:
+        remark("inboxd: it is http: nothing is sent there, by outbound.webhooks.require_https")
     with suppress(ValueError):  # a name, which may lead anywhere
         ip_address(host)
         if not Allowed(settings.outbound.webhooks.allow).permits(host):

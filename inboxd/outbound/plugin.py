@@ -60,5 +60,6 @@ def _deliver(handlers: Handlers, settings: Settings) -> None:
         keep_answer=http.keep_answer,
         allowed=Allowed(webhooks.allow),
         user_agent=f"inboxd/{version('inboxd')}",
+        require_https=webhooks.require_https,
     )
     declare(handlers, rules)

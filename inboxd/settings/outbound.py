@@ -84,6 +84,11 @@ class OutboundWebhooks(Section):
         description="Address ranges that endpoints may be at though they are not of the public "
         "internet. Set it for endpoints of your own network, and for tests.",
     )
+    require_https: bool = Field(
+        default=False,
+        description="Whether only https is delivered to: by http whoever is on the way reads it. "
+        "True where endpoints are customers'.",
+    )
 
 
 class Outbound(Section):

@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -286,5 +287,23 @@ async def test_a_message_id_that_was_not_checked_is_not_signed(
         return bool(found) and "the message id" in found[0][0]
 
     await eventually(refused)
+    with safety():
+        assert customer.at("/") == []
+
+
+async def test_http_is_not_delivered_to_where_https_is_asked_for(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    await add(database, "acme", url=customer.url())
+    outbound: dict[str, Any] = {**QUICK["outbound"]}
+    outbound["webhooks"] = {**outbound["webhooks"], "require_https": True}
+    await start_worker({**QUICK, "outbound": outbound})
+    await send(database)
+
+    async def has_failed() -> bool:
+        found = await rows(database, "select errors::text from inboxd.commands where attempts > 0")
+        return bool(found) and "outbound.webhooks.require_https asks for" in found[0][0]
+
+    await eventually(has_failed)
     with safety():
         assert customer.at("/") == []

@@ -67,6 +67,26 @@ def test_only_the_main_process_is_told_to_stop_and_to_reload(service: str) -> No
     assert re.match(r"/opt/inboxd/bin/inboxd (run|receive) ", value(service, "ExecStart"))
 
 
+def test_no_units_port_is_the_default_of_another_listener() -> None:
+    """With [admin] in the file that both units share, the receiver would end with 78."""
+    given = re.findall(r"INBOXD_HTTP__PORT=(\d+)", (DEPLOY / SERVICES[-1]).read_text())
+    assert given
+    others = load(None, {})
+    taken = {others.http.port, others.inbound.http.port, others.admin.port}
+    assert not taken & set(map(int, given))
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_no_core_file_is_left_of_secrets(service: str) -> None:
+    assert value(service, "LimitCORE") == "0"
+
+
+def test_the_image_has_the_versions_that_were_tested() -> None:
+    image = (DEPLOY.parent / "Dockerfile").read_text()
+    assert "COPY pyproject.toml README.md LICENSE constraints.txt ./" in image
+    assert "pip wheel --no-cache-dir --constraint constraints.txt " in image
+
+
 def test_the_admin_api_of_pods_is_on_loopback_with_a_token_from_a_secret(tmp_path: Path) -> None:
     text = (DEPLOY / "kubernetes.yaml").read_text()
     [lines] = re.findall(r"  config\.toml: \|\n((?:    .*\n|\n)+)", text)

@@ -71,6 +71,7 @@ class DeliveryRules:
     keep_answer: int
     allowed: Allowed
     user_agent: str
+    require_https: bool = False
 
 
 def declare(handlers: Handlers, how: DeliveryRules) -> None:
@@ -107,13 +108,22 @@ async def _find(known: EndpointBook, name: str) -> ServedEndpoint:
 def _request(
     endpoint: ServedEndpoint, delivery: DueDelivery, ctx: CommandContext, how: DeliveryRules
 ) -> TargetRequest:
-    """What is sent. Raises SettingsError, if no secret can sign it, and Reject for a wrong id."""
+    """What is sent.
+
+    Raises SettingsError, if no secret can sign it, TargetRefused for http where it may not be, and
+    Reject for a wrong id.
+    """
     if problem := message_id_problem(delivery.id):
         raise Reject(f"the message id {delivery.id!r:.60} {problem}")
     body = delivery.body()
     headers = endpoint.sign(body, delivery.id, ctx.now().timestamp())
     headers |= {"content-type": "application/json", "user-agent": how.user_agent}
     url = endpoint.written.url
+    if how.require_https and not url.lower().startswith("https:"):
+        raise TargetRefused(
+            f"The URL of the endpoint {endpoint.written.name!r} is not https, which "
+            "outbound.webhooks.require_https asks for."
+        )
     return TargetRequest("POST", url, headers, body, how.timeout, how.most_answer, how.allowed)
 
 

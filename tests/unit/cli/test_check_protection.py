@@ -1,0 +1,54 @@
+"""`inboxd check` says where the database's server may be somebody else."""
+
+import pytest
+
+from inboxd.cli.check_protection import judge
+from inboxd.settings import Settings, load
+
+
+def loaded(dsn: str, **more: str) -> Settings:
+    given = {f"INBOXD_DATABASE__{name.upper()}": value for name, value in more.items()}
+    return load(None, {"INBOXD_DATABASE__DSN": dsn, **given})
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        *(
+            "postgresql://u@localhost/db",
+            "postgresql://u@127.0.0.1:5432/db",
+            "postgresql://[::1]/db",
+        ),
+        *("postgresql:///db?host=/tmp", "postgresql://u@%2Ftmp/db", "postgresql:///db"),
+        *("postgresql://db/x?sslmode=verify-full", "postgresql://a,b/x?sslmode=verify-ca"),
+    ],
+)
+def test_nothing_is_said_of_this_machine_and_of_what_is_verified(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGSSLMODE", raising=False)
+    assert list(judge(loaded(dsn))) == []
+
+
+@pytest.mark.parametrize(
+    ("dsn", "host"),
+    [
+        ("postgresql://u:hush@db.example:5432/x", "db.example"),
+        ("postgresql://u@db.example/x?sslmode=require", "db.example"),
+        ("postgresql://u@localhost,10.0.0.7/x", "10.0.0.7"),
+        ("postgresql:///x?host=db.example", "db.example"),
+        ("postgresql://[2001:db8::1]:5432/x", "2001:db8::1"),
+    ],
+)
+def test_a_server_that_is_not_verified_is_named(
+    dsn: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Encryption alone, sslmode=require, is with whoever answers."""
+    monkeypatch.delenv("PGSSLMODE", raising=False)
+    (finding,) = judge(loaded(dsn))
+    assert f"the server at {host} is yours" in finding.found
+    assert "database.tls_ca" in finding.remedy
+    assert "hush" not in finding.found + finding.remedy
+    assert list(judge(loaded(dsn, tls_ca="/etc/ca.pem"))) == []
+    monkeypatch.setenv("PGSSLMODE", "verify-full")
+    assert ("sslmode" in dsn) == bool(list(judge(loaded(dsn))))
