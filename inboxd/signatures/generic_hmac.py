@@ -1,7 +1,10 @@
 """An HMAC in a header: GitHub's, and that of any sender who describes theirs.
 
-Known limit: without a time in what is signed nothing tells a request from its repetition; the dedup
-key does then.
+Promises that no digits move from a time into what stands beside it, or from an id into the time:
+what was captured would be another request whose signature is right.
+Known limits: without a time in what is signed nothing tells a request from its repetition; the
+dedup key does then. An id before the body may hold what is between them, and of a body that begins
+with digits, right behind a time, three may become its milliseconds.
 """
 
 from __future__ import annotations
@@ -80,6 +83,8 @@ class HmacVerifier(Verifier):
             time = check_time(header(headers, self._time), self._time, now, self._tolerance)
         if self._id:
             id_ = wire(header(headers, self._id), self._id)
+        if self._template.is_spliced(request.body, time, id_):
+            raise Malformed("where its id or its body ends and its time begins cannot be told")
         signed = self._template.filled(request.body, time, id_)
         return accepted(now, self._made.found(signed, signatures, now))
 
@@ -128,6 +133,8 @@ class _Template:
     def __init__(self, template: str, time: str, id_: str) -> None:
         self._names: list[str] = []
         self._pattern = b""
+        # What is between two names that follow each other.
+        self._between: list[bytes] = []
         for literal, name, spec, conversion in _parsed(template):
             self._pattern += literal.encode().replace(b"%", b"%%")
             if name is None:
@@ -137,6 +144,8 @@ class _Template:
                     f"template: {{{name}}} is not known: it has {{body}}, {{timestamp}} and "
                     "{id}; write {{ and }} for braces."
                 )
+            if self._names:
+                self._between.append(literal.encode())
             self._pattern += b"%b"
             self._names.append(name)
         if "body" not in self._names:
@@ -154,12 +163,32 @@ class _Template:
             )
         self._is_body = self._pattern == b"%b"
 
+    def is_spliced(self, body: bytes, time: bytes, id_: bytes) -> bool:
+        """Whether a part of one value may have been signed as a part of the time beside it."""
+        values = {"body": body, "timestamp": time, "id": id_}
+        pairs = zip(self._names, self._between, self._names[1:], strict=False)
+        return any(
+            (after == "timestamp" and _ends_with_time(values[before], text, before))
+            or (before == "timestamp" and not text and values[after][:1].isdigit())
+            for before, text, after in pairs
+        )
+
     def filled(self, body: bytes, time: bytes, id_: bytes) -> bytes:
         """The bytes that are signed."""
         if self._is_body:
             return body
         values = {"body": body, "timestamp": time, "id": id_}
         return self._pattern % tuple(values[name] for name in self._names)
+
+
+def _ends_with_time(value: bytes, text: bytes, name: str) -> bool:
+    """Whether digits at its end may be those of the time behind it, with `text` between.
+
+    A captured "a.1.2.rest" could be sent as the id "a.1" at the time 2. The body is longer so.
+    """
+    if not text:
+        return value[-1:].isdigit()
+    return name == "id" and text in value and value.rpartition(text)[2].isdigit()
 
 
 def _parsed(template: str) -> list[tuple[str, str | None, str | None, str | None]]:

@@ -320,3 +320,23 @@ async def test_what_is_answered_is_durable(database: Database, given: str, used:
             await receipts.write(connection, SQL, [receipt()])
             assert await connection.fetchval("show synchronous_commit") == used
         assert await connection.fetchval("show synchronous_commit") == given
+
+
+@pytest.mark.parametrize("given", ["off", "local", "on"])
+async def test_what_is_answered_again_waits_for_standbys_as_it_did_at_first(
+    database: Database, given: str
+) -> None:
+    """Who wrote it may have been ended while it waited, and it is on this server alone."""
+    one = receipt(received(payload={"n": 1}))
+    (stored,) = await receive(database, one)
+    async with daemon_session(database) as connection:
+        await connection.execute(f"set synchronous_commit = {given}")
+        async with connection.transaction():
+            (row,) = await connection.fetch(SQL["answered"], [one.receipt_id])
+            # A transaction that wrote nothing would have no number, and wait for nobody.
+            written = await connection.fetchval("select pg_current_xact_id_if_assigned()::text")
+            waits = await connection.fetchval("show synchronous_commit")
+        with safety():
+            assert (row["event_ids"], row["outcome"]) == stored
+            assert (written is not None, waits) == (True, "on")
+            assert await receipts.write(connection, SQL, [one]) == [stored]

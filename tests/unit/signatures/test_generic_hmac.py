@@ -320,3 +320,44 @@ def test_keys_that_do_not_fit_are_refused_by_their_id(keys: list[Key], message: 
 def test_a_scheme_that_is_not_known_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"scheme 'githib' is not known; did you mean 'github'"):
         verifier("githib", [Key("a", b"x")], tolerance=300)
+
+
+# Template, and what was signed: id, time and body; and how else the same bytes could be cut.
+SPLICED = [
+    (
+        "{id}.{timestamp}.{body}",
+        ("a", 1_700_000_000, b"1700000001.x"),
+        ("a.1700000000", 1_700_000_001, b"x"),
+    ),
+    ("{id}{timestamp}.{body}", ("a", 1_700_000_000_000, b"x"), ("a170", 0, b"x")),
+    ("{timestamp}{body}", ("", 1_700_000_000_123, b"{}"), ("", 1_700_000_000, b"123{}")),
+    ("{timestamp}{id}:{body}", ("", 1_700_000_000_123, b"x"), ("123", 1_700_000_000, b"x")),
+    ("{body}{timestamp}", ("", 1_700_000_000_123, b"{}"), ("", 1_700_000_000, b"{}170")),
+]
+
+
+@pytest.mark.parametrize(("template", "signed", "cut"), SPLICED)
+def test_the_same_bytes_cut_in_another_place_are_refused(
+    template: str, signed: tuple[str, int, bytes], cut: tuple[str, int, bytes]
+) -> None:
+    """Whoever captured a request would send a part of it again, under an id or a time of theirs."""
+    options = {"header": "x-signature", "template": template, "timestamp_header": "x-time"}
+    if "{id}" in template:
+        options["id_header"] = "x-id"
+    bytes_ = template.format(id=signed[0], timestamp=signed[1], body=signed[2].decode()).encode()
+    signature = hmac.digest(b"secret", bytes_, "sha256").hex()
+    id_, time, body = cut
+    headers = {"x-signature": signature, "x-time": str(time), "x-id": id_}
+    with pytest.raises((Malformed, Unauthentic)):
+        made(options).verify(request(headers, body), NOW)
+
+
+@pytest.mark.parametrize("template", sorted({each[0] for each in SPLICED}))
+@pytest.mark.parametrize("id_", ["evt_1a", "a.b", "a.1b"])
+def test_ids_and_bodies_that_cannot_be_a_time_are_accepted(template: str, id_: str) -> None:
+    options = {"header": "x-signature", "template": template, "timestamp_header": "x-time"}
+    if "{id}" in template:
+        options["id_header"] = "x-id"
+    found = made(options)
+    sent = {name.lower(): value for name, value in found.sign(BODY, id_, NOW).items()}
+    assert found.verify(request(sent), NOW) == "a"
