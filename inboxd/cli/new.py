@@ -20,6 +20,7 @@ from typing import Annotated
 import typer
 
 from inboxd.errors import UsageError
+from inboxd.model.sql_words import is_reserved
 
 _TEMPLATES = Path(__file__).parent / "templates" / "plugin"
 _SUFFIX = ".in"
@@ -28,17 +29,6 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 _LONGEST = 40  # a schema, and the names of topics and types, begin with it
 # The package stands beside a folder of this name.
 _BESIDE = ("tests",)
-# What PostgreSQL takes for a schema's name in quotes only, but for what Python reserves as well.
-_SQL = """
-all analyse analyze any array asc asymmetric authorization binary both case cast check collate
-collation column concurrently constraint create cross current_catalog current_date
-current_role current_schema current_time current_timestamp current_user default deferrable
-desc distinct do end false fetch foreign freeze full grant group having ilike initially inner
-intersect into isnull join lateral leading left like limit localtime localtimestamp natural
-notnull null offset on only order outer overlaps placing primary references returning right
-select session_user similar some symmetric system_user table tablesample then to trailing true
-union unique user using variadic verbose when where window
-"""
 _SCHEMAS = ("public", "information_schema")  # which every database has
 
 
@@ -91,7 +81,7 @@ def _refusals(package: str, project: str) -> Iterator[str]:
 
     if iskeyword(package):
         yield f"{package!r} is a word of Python's own"
-    if package in _SQL.split() or package.startswith("pg_"):
+    elif is_reserved(package) or package.startswith("pg_"):
         yield f"{package!r} is a word of PostgreSQL's own, and the plugin's schema has its name"
     if package in _SCHEMAS:
         yield f"each database has a schema {package!r}, and the plugin's has its name"

@@ -5,19 +5,24 @@ server is there, and what its login may do, is found out by `inboxd check`.
 """
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, PrivateAttr, SecretStr
 
+from inboxd.errors import SettingsError
+from inboxd.model.sql_words import is_reserved
 from inboxd.settings.base import Section, seconds
+from inboxd.settings.secrets import read_secret
 from inboxd.settings.values import Duration
 
 
 def _dsn(value: SecretStr) -> SecretStr:
     if not re.match(r"postgres(ql)?://", value.get_secret_value()):
-        raise ValueError("a DSN starts with postgresql://, such as postgresql://app@db1,db2/shop")
+        told = "a DSN starts with postgresql://, such as postgresql://app@db1,db2/shop"
+        raise ValueError(f"{told}{_other_form(value.get_secret_value())}")
     if _is_torn(value.get_secret_value()):
         raise ValueError(
             "its user, password or host cannot be told apart: percent-encode what is special in a "
@@ -25,6 +30,17 @@ def _dsn(value: SecretStr) -> SecretStr:
             "(database.password_file)"
         )
     return value
+
+
+def _other_form(dsn: str) -> str:
+    """What to change about one that another program understands."""
+    if found := re.match(r"postgres(?:ql)?(\+\w+)://", dsn):
+        return f"; leave out {found[1]}"
+    if dsn.startswith("jdbc:"):
+        return "; leave out jdbc:, and write user and password before the host"
+    if re.match(r"\w+ ?= ?\S", dsn):
+        return "; host=… user=… dbname=… is another form of the same"
+    return ""
 
 
 def _is_torn(dsn: str) -> bool:
@@ -41,6 +57,14 @@ def _is_torn(dsn: str) -> bool:
     return torn or any(p and not p.isdigit() for p in ports)
 
 
+def _schema(name: str) -> str:
+    if is_reserved(name):
+        raise ValueError("that is a word of SQL's own; take another one, such as inboxd_shop")
+    if name.startswith("pg_") or name == "information_schema":
+        raise ValueError("PostgreSQL keeps that name for itself; take another one")
+    return name
+
+
 class Database(Section):
     """How the daemon reaches PostgreSQL, and the bounds of its sessions."""
 
@@ -48,7 +72,7 @@ class Database(Section):
         SecretStr("postgresql://localhost/postgres"),
         description="Where PostgreSQL is; several hosts are tried in turn (a failover's peers).",
     )
-    schema_name: str = Field(
+    schema_name: Annotated[str, AfterValidator(_schema)] = Field(
         "inboxd",
         alias="schema",
         pattern=r"^[a-z_][a-z0-9_]{0,39}$",
@@ -61,8 +85,8 @@ class Database(Section):
     )
     password_file: Path | None = Field(
         None,
-        description="File that holds only the password; stronger than `password`. For secrets "
-        "that a platform mounts.",
+        description="File that holds only the password; stronger than `password`. It is read at "
+        "each connection, so a new password needs no restart. For secrets that a platform mounts.",
     )
     tls_ca: Path | None = Field(
         None,
@@ -132,3 +156,22 @@ class Database(Section):
         description="True behind PgBouncer in transaction mode: nothing is kept in a session. "
         'Needs wakeups.mode = "off".',
     )
+
+    # Whether the password is what its file held, and the file may have a new one.
+    _is_from_file: bool = PrivateAttr(default=False)
+
+    @property
+    def password_is_from_file(self) -> bool:
+        """Whether a new password needs no restart."""
+        return self._is_from_file
+
+    def take_password_from_file(self, *, known: bool) -> None:
+        """`known`: the password was read from `password_file`, and from nowhere stronger."""
+        self._is_from_file = known
+
+    def current_password(self) -> str | None:
+        """The password for a new session: of its file what that holds now, as after a rotation."""
+        if self._is_from_file and self.password_file is not None:
+            with suppress(SettingsError):  # it is being replaced, or was removed: the last one
+                return read_secret(self.password_file)
+        return None if self.password is None else self.password.get_secret_value()

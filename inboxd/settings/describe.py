@@ -61,6 +61,8 @@ def reloadable(old: Settings, new: Settings) -> Changes:
     """Sort the changed settings by whether SIGHUP may apply them."""
     before, after = (dict(_flatten(s.model_dump(by_alias=True))) for s in (old, new))
     changed = [key for key in before | after if before.get(key) != after.get(key)]
+    if old.database.password_is_from_file and new.database.password_is_from_file:
+        changed = [key for key in changed if key != "database.password"]  # read by whoever connects
     return Changes(
         live=tuple(key for key in changed if _is_live(key)),
         restart=tuple(key for key in changed if not _is_live(key)),

@@ -20,7 +20,14 @@ from inboxd.settings.contradictions import contradictions
 from inboxd.settings.secrets import DOCKER_SECRETS
 from inboxd.settings.sections import Key, Settings
 from inboxd.settings.sources import NESTED, PREFIX, Sources, Tree, gather
-from inboxd.settings.wording import is_unknown, key_of, may_be_meant, problem, unknown_section
+from inboxd.settings.wording import (
+    is_unknown,
+    key_of,
+    may_be_meant,
+    one_underscore,
+    problem,
+    unknown_section,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,7 @@ def read(
         *sources.problems,
         *(problem(detail, sources.layers) for detail in wrong),
         *(unknown_section(name, section) for name, section in variables.items()),
+        *one_underscore(environ),
         *contradictions(settings),
     )
     return Reading(settings, problems)

@@ -18,7 +18,7 @@ _FILES = {"database_password": "password", "database_dsn": "dsn"}
 def read_secret(path: Path) -> str:
     """Read a secret file without its last line break; raise `SettingsError` if that fails."""
     try:
-        return path.read_text(encoding="utf-8").rstrip("\r\n")
+        return path.read_text(encoding="utf-8-sig").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
             f"{path}: cannot read the secret ({_reason(error)}); "

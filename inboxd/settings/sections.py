@@ -101,6 +101,9 @@ class Settings(BaseSettings):
         Raises `pydantic.ValidationError`, which `load` turns into readable problems.
         """
         settings = cls(**values)
+        database = settings.database
+        place = sources.get("database.password")
+        database.take_password_from_file(known=place == str(database.password_file))
         settings._sources = dict(sources)
         settings._unknown = frozenset(unknown)
         return settings

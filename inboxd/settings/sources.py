@@ -124,7 +124,7 @@ def _environment(environ: Mapping[str, str], found: Sources) -> Layer:
 
 def _toml(path: Path, found: Sources) -> Layer:
     try:
-        return Layer(str(path), tomllib.loads(path.read_text(encoding="utf-8")))
+        return Layer(str(path), tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
         why = f"cannot read the settings ({error.strerror}); check the path given with -c"
     except UnicodeDecodeError:
@@ -149,8 +149,10 @@ def _secret_layers(
 
 
 def _secret(setting: str, path: Path, found: Sources) -> Iterator[Layer]:
+    """What a file holds; of a password also which, since it is read again (`Database`)."""
+    file = {"password_file": str(path)} if setting == "password" else {}
     try:
-        yield Layer(str(path), {"database": {setting: read_secret(path)}})
+        yield Layer(str(path), {"database": {setting: read_secret(path), **file}})
     except SettingsError as error:
         found.problems.append(str(error))
         found.hidden.add(("database", setting))

@@ -4,7 +4,7 @@ Promises that no secret is ever part of it. Known limit: which setting was meant
 spelling alone.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Any, get_args
 
@@ -40,6 +40,18 @@ def problem(detail: ErrorDetails, layers: Iterable[Layer]) -> str:
 def unknown_section(variable: str, section: str) -> str:
     """The message about a variable of the environment whose section does not exist."""
     return f"environment: {variable}: unknown section [{section}]{_hint(section, _known(()))}"
+
+
+def one_underscore(variables: Iterable[str]) -> Iterator[str]:
+    """The messages about those with one underscore between section and setting, which are two."""
+    right = {
+        f"INBOXD_{section}_{name}".upper(): f"INBOXD_{section}__{name}".upper()
+        for section in _known(())
+        for name in _known((section,))
+    }
+    for each in variables:
+        if meant_ := right.get(each.upper()):
+            yield f"environment: {each}: two underscores are behind a section; write {meant_}"
 
 
 def key_of(detail: ErrorDetails) -> Key:

@@ -111,6 +111,16 @@ _IDLE_SECONDS = 10
 _PROBE_SECONDS = 5
 _PROBES = 3
 
+# What URLs of libpq say, as providers hand them out, and what has no meaning here, or is a setting
+# of its own. To the driver it would be a setting of the server's, which has none of these.
+_OF_LIBPQ = frozenset(
+    {
+        *("channel_binding", "connect_timeout", "gssencmode", "load_balance_hosts"),
+        *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"),
+        *("sslcompression", "sslnegotiation", "sslsni", "tcp_user_timeout"),
+    }
+)
+
 # At these the next host may do better; any other refusal is the answer.
 _NEXT_HOST = (
     OSError,
@@ -177,7 +187,7 @@ def arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dic
     else:
         arguments["server_settings"] = session_settings(database, purpose) | dict(plans)
     if database.password is not None:
-        arguments["password"] = database.password.get_secret_value()
+        arguments["password"] = database.current_password  # asked at each connection
     if database.tls_ca is not None:
         context = ssl.create_default_context(cafile=str(database.tls_ca))
         if database.tls_cert is not None and database.tls_key is not None:
@@ -229,7 +239,10 @@ async def dial(database: Database, **words: Any) -> "asyncpg.Connection[asyncpg.
 
 
 def dsn_of_each_host(dsn: str) -> list[str]:
-    """The DSN as it is, or one for each host that it names: `//user@a:5432,b/shop`."""
+    """The DSN for the driver, or one for each host that it names: `//user@a:5432,b/shop`."""
+    before, _, query = dsn.partition("?")
+    kept = [each for each in query.split("&") if each.partition("=")[0] not in _OF_LIBPQ]
+    dsn = f"{before}?{'&'.join(kept)}" if any(kept) else before
     parts = urlsplit(dsn)
     login, at, hosts = parts.netloc.rpartition("@")
     if "," not in hosts:
@@ -260,36 +273,56 @@ def _watched(
 def explain_connecting(error: Exception, database: Database) -> DatabaseError:
     """What failed, and what to do about it; the DSN without its password."""
     where = redact(database.dsn.get_secret_value())
-    match error:
-        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
-            advice = "check the user and the password (database.password_file), and pg_hba.conf"
-        case asyncpg.InvalidCatalogNameError():
-            advice = "create the database, or correct database.dsn"
-        case asyncpg.TooManyConnectionsError():
-            advice = "raise max_connections, or lower database.pool_size and handler_pool_size"
-        case (
-            asyncpg.CannotConnectNowError()
-            | asyncpg.AdminShutdownError()
-            | asyncpg.CrashShutdownError()
-        ):
-            advice = "wait until it takes connections again: it starts, stops or recovers"
-        case asyncpg.TargetServerAttributeNotMatched():
-            advice = "wait for the failover, or name the primary in database.dsn"
-        case ssl.SSLCertVerificationError():
-            advice = (
-                "check that database.tls_ca (or sslrootcert) is the authority of this server, and "
-                "that database.dsn calls it by the name that its certificate has"
-            )
-        case ConnectionError() if type(error) is ConnectionError:  # asyncpg's: it was refused TLS
-            advice = "check that the server has TLS (ssl = on), or ask for none (database.dsn)"
-        case TimeoutError():
-            advice = "nobody answered in time: check host, port and firewall, or connect_timeout"
-        case OSError():
-            advice = "check that PostgreSQL runs there and accepts TCP connections (database.dsn)"
-        case _:
-            advice = "correct database.dsn"
     reason = redact(str(error)) or type(error).__name__
+    advice = next((told for kinds, told in _ADVICE if isinstance(error, kinds)), _CORRECT)
+    if type(error) is ConnectionError:  # asyncpg's: it was refused TLS
+        advice = "check that the server has TLS (ssl = on), or ask for none (database.dsn)"
     return DatabaseError(f"cannot connect to {where}: {reason}; {advice}")
+
+
+_CORRECT = "correct database.dsn"
+# The first that fits counts: what is more special stands before.
+_ADVICE: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
+    (
+        (asyncpg.InvalidPasswordError, asyncpg.InvalidAuthorizationSpecificationError),
+        "check the user and the password (database.password_file), and pg_hba.conf",
+    ),
+    ((asyncpg.InvalidCatalogNameError,), "create the database, or correct database.dsn"),
+    (
+        (asyncpg.UndefinedObjectError, asyncpg.CantChangeRuntimeParamError),
+        (
+            "take that out of the query of database.dsn: what stands there is PostgreSQL's own "
+            "(TLS is asked for by sslmode=require, another schema by database.schema)"
+        ),
+    ),
+    (
+        (asyncpg.TooManyConnectionsError,),
+        "raise max_connections, or lower database.pool_size and handler_pool_size",
+    ),
+    (
+        (asyncpg.CannotConnectNowError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError),
+        "wait until it takes connections again: it starts, stops or recovers",
+    ),
+    (
+        (asyncpg.TargetServerAttributeNotMatched,),
+        "wait for the failover, or name the primary in database.dsn",
+    ),
+    (
+        (ssl.SSLCertVerificationError,),
+        (
+            "check that database.tls_ca (or sslrootcert) is the authority of this server, and that "
+            "database.dsn calls it by the name that its certificate has"
+        ),
+    ),
+    (
+        (TimeoutError,),
+        "nobody answered in time: check host, port and firewall, or connect_timeout",
+    ),
+    (
+        (OSError,),
+        "check that PostgreSQL runs there and accepts TCP connections (database.dsn)",
+    ),
+)
 
 
 # What is said to a daemon's role that may not do something.

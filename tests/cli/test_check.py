@@ -277,6 +277,21 @@ def test_wrong_password(
     assert "wr0ng" not in result.err
 
 
+def test_a_url_as_providers_hand_it_out(
+    cli: Cli, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "INBOXD_DATABASE__DSN", f"{database.dsn}?channel_binding=prefer&connect_timeout=10"
+    )
+    assert cli("status").code == 0
+    for parameter in ("pgbouncer=true", "ssl=true"):
+        monkeypatch.setenv("INBOXD_DATABASE__DSN", f"{database.dsn}?{parameter}")
+        refused = cli("status")
+        assert refused.code == 69
+        assert parameter.partition("=")[0] in refused.err
+        assert "take that out of the query of database.dsn" in refused.err
+
+
 def test_settings_with_mistakes(
     run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
