@@ -3,7 +3,9 @@
 Owns the arithmetic of times. Promises: an expression is read as Debian's cron reads it, changes to
 and from daylight saving time included: what falls into the missing hour runs right after it, what
 falls into the repeated one runs once, and an hourly one runs every hour that passes; catching up is
-bounded, whatever the outage. Known limit: five fields, so a minute is the shortest interval.
+bounded, whatever the outage. Known limits: five fields, so a minute is the shortest interval; near
+a change by half an hour (Lord Howe), or one that leaves a day out, the library may miss times of
+the first hour of a day, or give one twice.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ LATE = timedelta(minutes=1)
 MOST = 1_000
 
 _FIELDS = 5
+# Files of the system's zones that are none.
+_NO_ZONES = ("Factory", "localtime", "posixrules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,11 @@ def check_missed(missed: object) -> None:
 
 
 def _zone(name: str) -> ZoneInfo:
+    if name in _NO_ZONES or str(name).startswith("right/"):
+        raise UsageError(
+            f"zone {name!r} is no place's: it depends on the machine, or counts leap seconds; give "
+            "a name such as Europe/Berlin, or UTC."
+        )
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError, TypeError):

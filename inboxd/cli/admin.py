@@ -8,6 +8,7 @@ import sys
 
 import typer
 
+from inboxd.cli.first_process import be_a_child
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Config, examples
 from inboxd.errors import UsageError
@@ -31,6 +32,7 @@ def admin(context: typer.Context, config: Config = None) -> None:
     """
     if context.invoked_subcommand is not None:
         return
+    be_a_child()
     from inboxd.daemon import administer
     from inboxd.settings import load
 

@@ -1,8 +1,10 @@
 """The commands put together, the options before them, and what becomes of an error."""
 
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -181,6 +183,7 @@ def _command() -> Callable[..., int | None]:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line (`sys.argv` if no arguments are given), and exit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _open_what_is_closed()
     try:
         sys.exit(_command()(given, prog_name="inboxd", standalone_mode=False) or Exit.OK)
     except typer.Abort:
@@ -192,17 +195,52 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             usage = "" if context is None else f"\n{context.get_usage()}"
             typer.echo(f"inboxd: {told}{usage}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if not _is_of_output(error):
+            _fail(error, given)
+        _leave_output()
+        typer.echo(f"inboxd: the output cannot be written: {error.strerror}", err=True)
+        sys.exit(Exit.OUTPUT)
     except Exception as error:  # noqa: BLE001 - the last place; each kind has its exit code
-        told = f"inboxd: {_message(error)}"
-        if "--debug" in given:
-            told = f"{''.join(traceback.format_exception(error))}{told}"
-        told = "\n".join(map(show, told.split("\n")))
-        from inboxd.telemetry import logs  # late: few commands log
+        _fail(error, given)
 
-        # The way of the log, if there is one: where nobody reads it, an echo would wait for ever.
-        if not logs.put(told):
-            typer.echo(told, err=True)
-        sys.exit(exit_code(error))
+
+def _fail(error: Exception, given: Sequence[str]) -> NoReturn:
+    """Say what went wrong, and end with the code of its kind."""
+    told = f"inboxd: {_message(error)}"
+    if "--debug" in given:
+        told = f"{''.join(traceback.format_exception(error))}{told}"
+    told = "\n".join(map(show, told.split("\n")))
+    from inboxd.telemetry import logs  # late: few commands log
+
+    # The way of the log, if there is one: where nobody reads it, an echo would wait for ever.
+    if not logs.put(told):
+        typer.echo(told, err=True)
+    sys.exit(exit_code(error))
+
+
+def _open_what_is_closed() -> None:
+    """Let what is printed go nowhere where cron or a supervisor gave no place for it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as this process
+            setattr(sys, name, nowhere)
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Whether printing failed, rather than what was to be printed."""
+    return any(
+        frame.name == "echo"
+        or "rich" in Path(frame.filename).parts
+        or "sys.stdout" in f"{frame.line}"
+        for frame in traceback.extract_tb(error.__traceback__)
+    )
+
+
+def _leave_output() -> None:
+    """Let what is left in the buffer go nowhere, or the interpreter would complain at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _message(error: Exception) -> str:

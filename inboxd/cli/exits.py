@@ -33,6 +33,7 @@ class Exit(IntEnum):
     UNKNOWN_NAME = 66
     UNAVAILABLE = 69
     INTERNAL = 70
+    OUTPUT = 74
     TEMPORARY = 75
     CONFIG = 78
 

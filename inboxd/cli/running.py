@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from inboxd.cli.first_process import be_a_child
 from inboxd.cli.options import Config
 from inboxd.errors import SettingsError
 
@@ -29,6 +30,7 @@ def run(config: Config = None, processes: Processes = None) -> None:
     TERM or Ctrl-C: stop claiming, let what runs finish, end with 0; a second one stops at once.
     HUP reads the settings again and applies what a running daemon may change (docs/settings.md).
     """
+    be_a_child()
     from inboxd.daemon import run as run_daemon
     from inboxd.registry.plugins import accepted
     from inboxd.settings import read
@@ -57,6 +59,7 @@ def receive(config: Config = None, processes: Processes = None) -> None:
     accept nothing more, answer what is under way, end with 0; a second one stops at once. HUP reads
     the sources of webhooks again: keys, rates, what is paused, and the certificate's files.
     """
+    be_a_child()
     from inboxd.daemon import receive as run_receiver
     from inboxd.settings import load
 

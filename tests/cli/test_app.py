@@ -157,3 +157,20 @@ def test_completion_scripts(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("COMP_WORDS", "inboxd eve")
     monkeypatch.setenv("COMP_CWORD", "1")
     assert "events" in run_cli().out
+
+
+@pytest.mark.parametrize("given", [["--version"], ["config", "schema"], ["--help"]])
+def test_an_output_that_is_closed_or_full_is_no_mistake_of_ours(given: list[str]) -> None:
+    """Cron and some supervisors close it; a disk is full."""
+
+    def run(where: str) -> subprocess.CompletedProcess[str]:
+        command = f'exec "$0" -m inboxd "$@" {where}'
+        shell = ["sh", "-c", command, sys.executable, *given]
+        return subprocess.run(shell, stderr=subprocess.PIPE, text=True, check=False)
+
+    closed = run(">&-")
+    assert (closed.returncode, closed.stderr) == (0, "")
+    full = run("> /dev/full")
+    assert full.returncode == Exit.OUTPUT
+    assert full.stderr == "inboxd: the output cannot be written: No space left on device\n"
+    assert run(">&- 2>&-").returncode == 0

@@ -115,6 +115,10 @@ def test_making_up_is_bounded() -> None:
         ("0 0 * * MON#6", "UTC", "cron '0 0"),
         ("* * * * *", "Europe/Atlantis", "zone 'Europe/Atlantis' is not known.*tzdata"),
         ("* * * * *", "", "zone ''"),
+        ("* * * * *", "localtime", "'localtime' is no place's"),
+        ("* * * * *", "Factory", "no place's"),
+        ("* * * * *", "posixrules", "no place's"),
+        ("* * * * *", "right/UTC", "no place's"),
         ("* * * * *", "../etc/passwd", "zone"),
     ],
 )

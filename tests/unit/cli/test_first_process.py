@@ -1,0 +1,97 @@
+"""Process 1 of a container waits for orphans, and passes each signal on once."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from inboxd.cli import first_process
+from tests.support.waiting import eventually, patient
+
+# A process that gets the orphans below it, as process 1 does, and what goes on as its child.
+_PROGRAM = """
+import ctypes, os, signal, subprocess, sys, time
+from inboxd.cli.first_process import lead
+
+PR_SET_CHILD_SUBREAPER = 36
+assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1) == 0
+above = os.getpid()
+lead()
+heard = []
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
+    signal.signal(number, lambda given, _: heard.append(given))
+for _ in range(20):
+    subprocess.run(["sh", "-c", "sleep 0.1 & exit 0"], check=True)
+print(os.getpid(), above, flush=True)
+while len(heard) < 4:
+    signal.pause()
+time.sleep(0.3)  # would it come twice?
+print(*map(int, heard), flush=True)
+sys.exit(7)
+"""
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[str]]:
+    """One that leads."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    with started:
+        yield started
+        started.kill()
+
+
+def below(pid: int) -> list[int]:
+    """The children of a process, also those that have ended and that nobody has waited for."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # gone meanwhile
+            _, parent, *_ = file.read_text().rpartition(")")[2].split()
+            if int(parent) == pid:
+                found.append(int(file.parent.name))
+    return found
+
+
+@pytest.mark.anyio
+async def test_orphans_are_waited_for_and_signals_passed_on(
+    process: subprocess.Popen[str],
+) -> None:
+    assert process.stdout is not None
+    child, above = map(int, process.stdout.readline().split())
+    assert above == process.pid
+    assert os.getsid(child) == child
+
+    async def are_gone() -> bool:
+        return below(above) == [child]
+
+    await eventually(are_gone)
+    given = (signal.SIGHUP, signal.SIGUSR2, signal.SIGINT)
+    for number in given:
+        process.send_signal(number)
+        await anyio.sleep(0.05)  # so that none stands for two
+    os.killpg(process.pid, signal.SIGTERM)  # to its group, as a terminal does it
+    heard = sorted(map(int, process.stdout.readline().split()))
+    assert heard == sorted(map(int, (*given, signal.SIGTERM)))
+    assert process.wait(patient(30)) == 7
+
+
+def test_a_child_that_a_signal_ends_has_a_shells_exit_code(
+    process: subprocess.Popen[str],
+) -> None:
+    assert process.stdout is not None
+    child, _ = map(int, process.stdout.readline().split())
+    os.kill(child, signal.SIGKILL)
+    assert process.wait(patient(30)) == 128 + signal.SIGKILL
+
+
+def test_any_other_process_goes_on_as_itself() -> None:
+    before = os.getpid()
+    first_process.be_a_child()
+    assert os.getpid() == before
