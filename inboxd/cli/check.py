@@ -257,6 +257,9 @@ async def _at_once(
     grant = f"GRANT {theirs} TO {_quoted(role)};"
     there = theirs not in await listing.missing_roles(session)
     if there and not await listing.missing_privileges(session, theirs, whose):
+        if remedy := await listing.not_inherited(session, whose):
+            found += f": it is a member of {theirs!r}, and inherits none of its rights"
+            return _fail("privileges", found, remedy)
         reaches = await listing.role_to_grant(session, whose)
         return _fail("privileges", found, grant) if reaches else None
     if len(missing) <= _FEW:

@@ -141,6 +141,12 @@ async def role_to_grant(session: Session, whose: Whose) -> str | None:
     return name
 
 
+async def not_inherited(session: Session, whose: Whose) -> str | None:
+    """What gives this role the rights of a membership that it has already, and inherits not."""
+    remedy: str | None = await session.fetchval("not_inherited", whose)
+    return remedy
+
+
 async def silenced(session: Session) -> list[str]:
     """Roles and databases whose inserts never wake a worker."""
     return [row[0] for row in await session.fetch("check_silenced")]

@@ -39,7 +39,7 @@ import asyncpg
 
 from inboxd.errors import DatabaseError, SchemaError, UsageError
 from inboxd.settings import Database
-from inboxd.store.connections import Connection, connect, explain
+from inboxd.store.connections import LOST, Connection, connect, explain
 from inboxd.store.files import migrations_folder
 from inboxd.store.statements import Statements, render
 
@@ -265,10 +265,26 @@ async def only_migrator(database: Database) -> AsyncIterator[tuple[Connection, S
                 "another run of inboxd migrate has not ended; wait for it, then run: inboxd migrate"
             ) from error
         yield connection, sql
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise explain(error, await _who_may(connection, sql)) from error
     except asyncpg.PostgresError as error:
         raise explain(error) from error
     finally:
         await connection.close()
+
+
+async def _who_may(connection: Connection, sql: Statements) -> str:
+    """What is said to who may not migrate: whom to connect as, or what to grant."""
+    try:
+        owners = await connection.fetch(sql["other_owners"])
+    except (*LOST, asyncpg.PostgresError):
+        owners = []
+    if owners:
+        return (
+            f"the schema is another role's, and its owner migrates it; connect as "
+            f"{owners[0]['name']!r}, as a member of that role, or as a superuser"
+        )
+    return "grant this role CREATE on the database, or connect as who may make a schema in it"
 
 
 async def run(connection: Connection, sql: Statements, to: int | None = None) -> MigrationPlan:

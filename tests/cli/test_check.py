@@ -62,6 +62,35 @@ def test_one_grant_is_enough_where_it_reaches_the_role(
     assert len(_grants(cli("check", "--json").json)) > 20
 
 
+def test_a_membership_that_is_not_inherited_is_told(
+    cli: Cli, role: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Advice to grant what is granted already would help nobody."""
+    name = urlsplit(role).username
+    sql(f"ALTER ROLE {name} NOINHERIT")
+    sql(f"GRANT inboxd_worker TO {name}")
+    monkeypatch.setenv("INBOXD_DATABASE__DSN", role)
+    result = cli("check", "--json")
+    (line,) = [each for each in result.json["checks"] if each["subject"] == "privileges"]
+    assert "is a member of 'inboxd_worker', and inherits none of its rights" in line["found"]
+    sql(line["remedy"])
+    assert cli("check").code == 0
+
+
+def test_who_may_not_migrate_is_told_who_may(
+    run_cli: Cli, role: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker's rights would not do."""
+    ((owner,),) = sql("SELECT current_user")
+    sql(f"GRANT inboxd_worker TO {urlsplit(role).username}")
+    sql("DELETE FROM inboxd.schema_functions WHERE name = 'new_uuid'")
+    monkeypatch.setenv("INBOXD_DATABASE__DSN", role)
+    refused = run_cli("migrate", "--yes")
+    assert refused.code == 69
+    assert f"connect as '{owner}', as a member of that role" in refused.err
+    assert "inboxd check" not in refused.err
+
+
 def test_a_workers_login_that_lacks_one_thing_is_told_that_and_is_nobody_elses(
     cli: Cli, role: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,11 @@
+-- The statement by which a membership that this role has gives it the rights of inboxd's role at once, where it gives
+-- them now only after SET ROLE.
+-- parameters: $1 text whose (worker, operator, viewer)
+-- returns: remedy (SQL); no row where this role inherits them, or is no member
+-- locks: nothing
+SELECT CASE WHEN current_setting('server_version_num')::integer >= 160000
+            THEN format('GRANT %I TO %I WITH INHERIT TRUE;', role.rolname, me.rolname)
+            ELSE format('ALTER ROLE %I INHERIT;', me.rolname) END AS remedy
+  FROM pg_roles role, pg_roles me
+ WHERE role.rolname = '{schema}_' || $1::text AND me.rolname = current_user
+   AND pg_has_role(me.oid, role.oid, 'MEMBER') AND NOT pg_has_role(me.oid, role.oid, 'USAGE')
