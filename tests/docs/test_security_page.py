@@ -1,0 +1,44 @@
+"""SECURITY.md says how to report, and against whom what is promised; the tests that it names run."""
+
+import re
+from pathlib import Path
+
+from tests.store.test_role_table import ROLES
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "SECURITY.md").read_text()
+WHO = {
+    *("stranger", "sender", "target", "producer", "receiver", "viewer", "operator"),
+    *("neighbour", "database's other roles", "plugin"),
+}
+
+
+def rows() -> list[list[str]]:
+    """The table's rows: who, has, promised, not promised, held by."""
+    table = PAGE.partition("## What is promised against whom")[2].partition("\n## ")[0]
+    lines = [line for line in table.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def test_everybody_has_a_row() -> None:
+    assert all(len(row) == 5 for row in rows())
+    named = " ".join(row[0] for row in rows())
+    assert {each for each in WHO if each not in named} == set()
+    assert "Not as a public issue" in PAGE
+
+
+def test_each_role_of_the_database_is_told_of() -> None:
+    """The worker's is the plugin's, too."""
+    has = " ".join(row[1] for row in rows())
+    assert [role for role in ROLES if role != "worker" and f"`inboxd_{role}`" not in has] == []
+
+
+def test_what_holds_a_promise_is_there() -> None:
+    for who, _, promised, _, held in rows():
+        files = re.findall(r"`(tests/[^`]+)`", held)
+        assert bool(files) == (promised != "-"), who
+        for each in files:
+            path = ROOT / each
+            assert path.is_dir() or path.is_file(), each
+            names = path.glob("test_*.py") if path.is_dir() else [path]
+            assert any("def test_" in file.read_text() for file in names), each
