@@ -1,4 +1,4 @@
-"""SECURITY.md says how to report, and against whom what is promised; the tests that it names run."""
+"""SECURITY.md says how to report, and what is promised against whom; its tests are there."""
 
 import re
 from pathlib import Path

@@ -350,6 +350,19 @@ async def test_all_is_one_owners(database: Database) -> None:
     assert [row["name"] for row in may if not row["may"]] == []
 
 
+async def test_what_runs_with_the_owners_rights_has_a_search_path_of_its_own(
+    database: Database,
+) -> None:
+    """Else whoever calls it decides which operators and functions it runs."""
+    rows = await database.fetch(
+        "select proname, proconfig from pg_proc"
+        " where pronamespace = 'inboxd'::regnamespace and prosecdef"
+    )
+    assert len(rows) > 50
+    for row in rows:
+        assert "search_path=pg_catalog, pg_temp" in (row["proconfig"] or ()), row["proname"]
+
+
 @pytest.mark.parametrize(
     ("made", "kind"),
     [
