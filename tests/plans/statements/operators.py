@@ -430,7 +430,7 @@ OPERATOR |= {
     "list_chunks": (run("list_chunks", "chunked", 10, timedelta(1)), ("events_lines",)),
     "doctor_intakes": (run("doctor_intakes"), ()),
     "doctor_taken_keys": (
-        run("doctor_taken_keys", 10_000, timedelta(days=366)),
+        run("doctor_taken_keys", 100, timedelta(days=366)),
         ("commands_unique_key",),
     ),
     "doctor_sequences": (
