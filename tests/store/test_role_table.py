@@ -4,9 +4,9 @@ The tables below are what was meant, written down by hand; the catalogue is what
 or function is denied to everybody until it has a row here. SECURITY.md has the same in words.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 
 from tests.support import Database
@@ -264,7 +264,7 @@ def table(text: str) -> dict[str, dict[str, set[str]]]:
     }
 
 
-def in_letters(row: Mapping[str, Any]) -> set[str]:
+def in_letters(row: asyncpg.Record) -> set[str]:
     whole, parts = {*row["whole"]}, {*row["parts"]}
     named = _LETTERS.items()
     return {x for x, p in named if p in whole} | {
