@@ -9,7 +9,8 @@
 -- Another producer that knew a file's name moved it on, and its lines were never written.
 
 ALTER TABLE {schema}.imports ADD COLUMN owner text NOT NULL DEFAULT '';  -- the login; '': of before, whoever goes on with it
-ALTER TABLE {schema}.imports DROP CONSTRAINT imports_pkey, ADD PRIMARY KEY (kind, name, owner);
+ALTER TABLE {schema}.imports
+    DROP CONSTRAINT imports_pkey, ADD CONSTRAINT imports_pkey PRIMARY KEY (kind, name, owner);
 
 -- ---------------------------------------------------------------------------------- deliveries
 -- A delivery names an endpoint and a message id, which write_webhooks checks; one that is written by hand names any. Whoever
