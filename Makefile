@@ -19,7 +19,7 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup constraints check fmt test test-brokers test-databases test-gate test-large test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist clean
+.PHONY: help setup constraints check fmt test test-brokers test-databases test-gate test-large test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist wheel clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -181,8 +181,21 @@ bench: $(PEERS) ## how fast it is, beside limits and peers (ONLY=drain,emit ROWS
 profile: $(PEERS) ## where the time of the drains goes: py-spy, pg_stat_statements (ROWS= LINES=)
 	@$(BIN)/python benchmarks/profiles.py --rows $(or $(ROWS),100000) --repeat 1 --lines '$(LINES)'
 
-dist: $(READY) ## build the wheel and the sdist into dist/
-	@$(BIN)/python -m hatchling build -t sdist -t wheel -d dist
+# Who only wants to try it waits for what builds a wheel, and not for what tests one.
+BUILDER := .venv-dist/.ready
+$(BUILDER): constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "inboxd needs Python 3.11 or newer: make $(or $(MAKECMDGOALS),dist) PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(@D) \
+	  || { echo "No virtual environment: on Debian or Ubuntu, apt install python3-venv" >&2; exit 1; }
+	@$(@D)/bin/python -m pip -qq --disable-pip-version-check install --constraint constraints.txt 'hatchling>=1.27'
+	@touch $@
+
+dist: $(BUILDER) ## build the wheel and the sdist into dist/, without the tools of tests
+	@$(<D)/bin/python -m hatchling build -t sdist -t wheel -d dist
+
+wheel: $(BUILDER) ## build the wheel alone
+	@$(<D)/bin/python -m hatchling build -t wheel -d dist
 
 clean: ## remove what the other targets made
 	@rm -rf .venv .venv-* dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -8,6 +8,7 @@ import sys
 
 import typer
 
+from inboxd.cli.dev_place import join, require
 from inboxd.cli.first_process import be_a_child
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Config, examples
@@ -36,7 +37,10 @@ def admin(context: typer.Context, config: Config = None) -> None:
     from inboxd.daemon import administer
     from inboxd.settings import load
 
-    raise typer.Exit(administer(load(config), config=config))
+    join(config)
+    settings = load(config)
+    require(settings)
+    raise typer.Exit(administer(settings, config=config))
 
 
 @app.command("hash", epilog=examples("inboxd admin hash", "inboxd admin hash < password.txt"))

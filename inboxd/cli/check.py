@@ -78,9 +78,10 @@ def check(
     """Check settings, database, schema, privileges, partitions, plugins and brokers."""
     import anyio
 
+    from inboxd.cli.dev_place import surroundings
     from inboxd.settings import read
 
-    reading = read(given.config)
+    reading = read(given.config, surroundings(given.config))
     wrong = [_fail("settings", each, _CORRECT, Exit.CONFIG) for each in reading.problems]
     lines, declared = anyio.run(_database, reading.settings, whose, grants)
     lines += _protection(reading.settings)
@@ -120,6 +121,7 @@ async def _database(
     settings: "Settings", whose: "Whose", grants: bool
 ) -> "tuple[list[CheckLine], Names]":
     """Its lines, and the names that are declared there."""
+    from inboxd.cli.dev_place import require
     from inboxd.store import names
     from inboxd.store.session import open_session
 
@@ -128,6 +130,7 @@ async def _database(
     if not settings.knows("database"):
         return [_not_looked_at("database", "[database]")], declared
     try:
+        require(settings)
         async with open_session(settings.database) as session:
             async for line in _look(session, settings, whose, grants=grants):
                 lines.append(line)  # noqa: PERF401 - what was found before an error is kept

@@ -85,10 +85,11 @@ def _found(context: typer.Context, incomplete: str, kinds: Iterable[str]) -> lis
 
 
 def _names(config: Path | None, kinds: Iterable[str]) -> set[str]:
+    from inboxd.cli.dev_place import surroundings
     from inboxd.cli.options import ask
     from inboxd.settings import read
 
-    settings = read(config).settings
+    settings = read(config, surroundings(config)).settings
     sections = [section for kind in kinds for section in _SECTIONS.get(kind, ())]
     found = {name for section in sections for name in attrgetter(section)(settings)}
     return found | ask(settings, lambda session: _declared(session, kinds))

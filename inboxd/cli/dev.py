@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from inboxd.cli.dev_place import HOME, VARIABLE, announced, running
 from inboxd.cli.options import Config, load_settings
 from inboxd.errors import SettingsError, UsageError
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 # Outside the range of outgoing connections, and not the one of a PostgreSQL that may run already.
 _PORT = 25432
-_HOME = Path(".inboxd")
 _LOOK_MILLISECONDS = 500
 _ORDERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -43,12 +43,20 @@ def dev(
             show_default=False,
         ),
     ] = None,
+    dsn: Annotated[
+        bool,
+        typer.Option("--dsn", help="Print where the database of the running dev is, and end."),
+    ] = False,
     config: Config = None,
 ) -> None:
     """Run PostgreSQL, the schema and the daemon here, and reload it when a plugin's files change.
 
-    The database lives in .inboxd/ of this folder; delete it to start afresh.
+    The database lives in .inboxd/ of this folder; delete it to start afresh. The other commands
+    find it there while this one runs.
     """
+    if dsn:
+        typer.echo(running())
+        return
     import anyio
 
     from inboxd.cli.dev_daemon import port_of_its_own
@@ -60,8 +68,14 @@ def dev(
     _hide_from_git()
     _say("Starting PostgreSQL ...")
     given = port_of_its_own("127.0.0.1", _PORT, 0) if port is None else port
-    with Server.start(_HOME, port=given or None) as server:
-        os.environ["INBOXD_DATABASE__DSN"] = server.dsn()
+    if port is None and given != _PORT:
+        _say(
+            f"Port {_PORT} is another process's, perhaps that of another project's `inboxd dev`: "
+            f"this PostgreSQL takes {given}. What names {_PORT} goes to the other one.",
+            err=True,
+        )
+    with Server.start(HOME, port=given or None) as server, announced(server.dsn(), config):
+        os.environ[VARIABLE] = server.dsn()
         settings = load_settings(config)
         anyio.run(migrate, settings.database)
         with suppress(KeyboardInterrupt):
@@ -108,8 +122,8 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _hide_from_git() -> None:
-    _HOME.mkdir(exist_ok=True)
-    ignored = _HOME / ".gitignore"
+    HOME.mkdir(exist_ok=True)
+    ignored = HOME / ".gitignore"
     if not ignored.exists():
         ignored.write_text("*\n")
 
@@ -167,7 +181,7 @@ class _Dev:
             self._settings = load_settings(self._config)
 
     def _environ(self) -> Mapping[str, str]:
-        """What the daemon gets beside the settings: a free port, and that rows are logged."""
+        """What the daemon gets beside the settings: a free port, rows in the log, for people."""
         from inboxd.cli.dev_daemon import port_of_its_own
 
         http = self._settings.http
@@ -175,8 +189,9 @@ class _Dev:
         if http.enabled:
             self._port = port_of_its_own(http.host, http.port, self._port)
             told["INBOXD_HTTP__PORT"] = str(self._port)
-        if self._settings.source_of("log.rows") == "default":
-            told["INBOXD_LOG__ROWS"] = "true"
+        for name, value in (("rows", "true"), ("format", "console")):
+            if self._settings.source_of(f"log.{name}") == "default":
+                told[f"INBOXD_LOG__{name.upper()}"] = value
         return told
 
     def _introduce(self) -> None:
@@ -188,9 +203,15 @@ class _Dev:
             facts["health"] = f"http://{host}:{self._port}/readyz"
             facts["metrics"] = f"http://{host}:{self._port}/metrics"
         facts["plugins"] = ", ".join(map(str, paths)) or "none is installed"
-        facts["commands"] = (
-            f"export INBOXD_DATABASE__DSN={self._server.dsn()}   # in another terminal"
-        )
+        inbound = self._settings.inbound
+        if inbound.http.enabled and inbound.http.port:
+            from inboxd.inbound.openapi import base_url
+
+            names = sorted(inbound.webhooks) or ["SOURCE"]
+            facts["webhooks"] = ", ".join(f"{base_url(inbound.http)}/in/{name}" for name in names)
+        given = f" -c {self._config}" if self._config else ""
+        facts["commands"] = f"inboxd status{given}   # in this folder they find this database"
+        facts["shell"] = f"export {VARIABLE}={self._server.dsn()}   # for other folders"
         is_first = not self._shown
         for label, text in facts.items():
             if self._shown.get(label) != text:
@@ -219,7 +240,7 @@ class _Dev:
         return watch(
             *(self._watched() or [Path()]),
             # Without a plugin this folder is watched, and the database's files change all the time.
-            watch_filter=DefaultFilter(ignore_paths=[_HOME.absolute()]),
+            watch_filter=DefaultFilter(ignore_paths=[HOME.absolute()]),
             rust_timeout=_LOOK_MILLISECONDS,
             yield_on_timeout=True,
             raise_interrupt=True,

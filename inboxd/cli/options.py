@@ -172,10 +172,11 @@ def examples(*lines: str) -> str:
 
 
 def load_settings(config: Path | None) -> "Settings":
-    """The settings in force. Raises SettingsError."""
+    """The settings in force, with the database of the folder's dev. Raises SettingsError."""
+    from inboxd.cli.dev_place import surroundings
     from inboxd.settings import load
 
-    return load(config)
+    return load(config, surroundings(config))
 
 
 def named_in(settings: "Settings", kind: str) -> Collection[str]:
@@ -196,7 +197,10 @@ def ask(
     """
     import anyio
 
+    from inboxd.cli.dev_place import require
     from inboxd.store.session import open_session
+
+    require(settings)
 
     async def run() -> T:
         async with open_session(settings.database, patient=patient) as session:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from inboxd.cli.dev_place import join, require
 from inboxd.cli.first_process import be_a_child
 from inboxd.cli.options import Config
 from inboxd.errors import SettingsError
@@ -35,7 +36,9 @@ def run(config: Config = None, processes: Processes = None) -> None:
     from inboxd.registry.plugins import accepted
     from inboxd.settings import read
 
+    join(config)
     settings = accepted(read(config))
+    require(settings)
     if processes is not None:
         from inboxd.daemon.addresses import addresses
         from inboxd.daemon.launch import supervise
@@ -63,7 +66,9 @@ def receive(config: Config = None, processes: Processes = None) -> None:
     from inboxd.daemon import receive as run_receiver
     from inboxd.settings import load
 
+    join(config)
     settings = load(config)
+    require(settings)
     if processes is not None:
         from inboxd.daemon.addresses import addresses
         from inboxd.daemon.launch import supervise

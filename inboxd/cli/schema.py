@@ -51,11 +51,13 @@ def migrate(
     """Bring the database up to date: inboxd's schema, then plugins' tables; show the plan first."""
     import anyio
 
+    from inboxd.cli.dev_place import require
     from inboxd.store import migrations, plugin_migrations
 
     if grants and (check or to is not None):
         raise UsageError("--grants needs the whole schema, and changes it: leave --check and --to")
     settings = given.settings
+    require(settings)
     seen = anyio.run(_look, settings, to)
     if not given.json:
         _show_plan(settings, seen)

@@ -11,8 +11,8 @@ import sysconfig
 import tempfile
 import urllib.request
 import venv
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +46,20 @@ async def {name}(event: Event[dict[str, int]], ctx: EventContext) -> None:
 class Dev:
     """A running `inboxd dev` on a plugin of its own."""
 
-    def __init__(self, folder: Path, python: str = sys.executable, **variables: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        python: str = sys.executable,
+        port: Sequence[str] = ("--port", "0"),
+        **variables: str,
+    ) -> None:
         self.folder = folder
         self.taken = ""
         self.plugin = folder / "devplugin.py"
         self.log = folder / "log"
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                [python, "-u", "-m", "inboxd", "dev", "--port", "0"],
+                [python, "-u", "-m", "inboxd", "dev", *port],
                 cwd=folder,
                 env={
                     **os.environ,
@@ -155,6 +161,12 @@ async def test_dev_reloads_and_stops_cleanly(dev: Dev) -> None:
     with await anyio.to_thread.run_sync(urllib.request.urlopen, metrics) as answer:
         assert answer.status == 200
 
+    # Commands in its folder go to its database, with no DSN given.
+    told = await anyio.to_thread.run_sync(_command, dev.folder, "dev", "--dsn")
+    assert told.stdout == f"{dev.url}\n"
+    told = await anyio.to_thread.run_sync(_command, dev.folder, "status", "--json")
+    assert json.loads(told.stdout)["workers"], told.stderr
+
     # A row that is settled is told of, and one that fails with its place and frames.
     connection = await asyncpg.connect(dev.url)
     await connection.execute(
@@ -199,6 +211,42 @@ async def test_dev_reloads_and_stops_cleanly(dev: Dev) -> None:
     assert dev.log.read_text().count('"message":"stopped"') == 3
     with pytest.raises(ConnectionRefusedError):
         await asyncpg.connect(url, timeout=patient())
+    told = await anyio.to_thread.run_sync(_command, dev.folder, "status")
+    assert told.returncode == 69
+    assert "the settings name no database, and `inboxd dev` does not run in" in told.stderr
+
+
+@pytest.mark.anyio
+async def test_a_port_that_another_process_has_is_told_of(folder: Path) -> None:
+    (folder / "devplugin.py").write_text(PLUGIN + HANDLER.format(name="one"))
+    _install(folder)
+    with ExitStack() as stack:
+        with suppress(OSError):  # another process has it, as it should be
+            stack.enter_context(socket.create_server(("127.0.0.1", 25432)))
+        dev = Dev(folder, port=(), PYTHONPATH=str(folder), INBOXD_HTTP__PORT="0")
+        try:
+            output = await dev.wrote("shell:")
+        finally:
+            _end(dev)
+    port = dev.url.rpartition(":")[2].partition("/")[0]
+    assert port != "25432"
+    assert "Port 25432 is another process's" in output
+    assert f"this PostgreSQL takes {port}" in output
+
+
+def _command(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Another command in that folder."""
+    environ = {name: value for name, value in os.environ.items() if name != "INBOXD_DATABASE__DSN"}
+    return subprocess.run(
+        [sys.executable, "-m", "inboxd", *words],
+        cwd=folder,
+        env={**environ, "PYTHONPATH": str(folder)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=patient(60),
+        check=False,
+    )
 
 
 @pytest.mark.anyio

@@ -91,22 +91,18 @@ async def test_its_ten_commands_lead_to_a_tested_plugin_and_a_handled_event(
     assert where.startswith(str(environment.folder))
 
     with running(environment, dev, shop, INBOXD_HTTP__PORT="0") as (process, log):
-        # Where another test has the port of the settings, dev takes a free one and says so.
-        known: dict[str, str] = {}
-
+        # Where another test has dev's usual port it takes a free one: commands find it there.
         async def is_ready() -> bool:
             assert process.poll() is None, log.read_text()
-            if found := re.search(r"export INBOXD_DATABASE__DSN=(\S+)", log.read_text()):
-                known["INBOXD_DATABASE__DSN"] = found[1]
-            return bool(found) and bool(re.search(r"\bready\b", log.read_text()))
+            return bool(re.search(r"\bready\b", log.read_text()))
 
         await eventually(is_ready)
-        await anyio.to_thread.run_sync(lambda: environment.run(emit, shop, **known))
+        await anyio.to_thread.run_sync(lambda: environment.run(emit, shop))
         story = ""
 
         async def is_confirmed() -> bool:
             nonlocal story
-            story = await anyio.to_thread.run_sync(lambda: environment.run(trace, shop, **known))
+            story = await anyio.to_thread.run_sync(lambda: environment.run(trace, shop))
             return bool(re.search(r"shop\.confirm_order.*succeeded", story))
 
         await eventually(is_confirmed)

@@ -1,0 +1,114 @@
+"""Commands find the database of their folder's dev while that lives, and no stranger's later."""
+
+import json
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from inboxd.cli.dev_place import HOME, VARIABLE, announced, join, require, running, surroundings
+from inboxd.errors import DatabaseError
+from inboxd.settings import load
+
+MINE = "postgresql://postgres@127.0.0.1:30157/postgres"
+OTHERS = "postgresql://postgres@127.0.0.1:25432/postgres"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    HOME.mkdir()
+    for name, text in {
+        "config.toml": f'[database]\ndsn = "{OTHERS}"\n',
+        "other.toml": f'[database]\ndsn = "{OTHERS}"\n',
+        "silent.toml": '[worker]\nname = "w"\n',
+        "broken.toml": "[database\n",
+    }.items():
+        Path(name).write_text(text)
+    return tmp_path
+
+
+def _dsn(config: str | None, **environ: str) -> str | None:
+    return surroundings(Path(config) if config else None, environ).get(VARIABLE)
+
+
+def _announced(config: str | None = "config.toml") -> AbstractContextManager[None]:
+    return announced(MINE, Path(config) if config else None)
+
+
+@pytest.mark.usefixtures("folder")
+def test_commands_find_it_with_its_settings_with_none_and_with_some_that_name_no_database() -> None:
+    with _announced():
+        assert running() == MINE
+        assert _dsn("config.toml") == MINE, "as dev itself, whatever the file names"
+        assert _dsn(None) == MINE
+        assert _dsn("silent.toml") == MINE
+        assert _dsn("other.toml") is None, "settings of another database are left alone"
+        assert _dsn("broken.toml") is None
+        assert _dsn("config.toml", **{VARIABLE: OTHERS}) == OTHERS
+        assert _dsn("config.toml", **{f"{VARIABLE}_FILE": "dsn"}) is None
+
+
+def test_they_find_it_beside_their_settings_from_elsewhere(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _announced():
+        monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+        assert _dsn(str(folder / "config.toml")) == MINE
+        assert _dsn(None) is None
+        with pytest.raises(DatabaseError, match="does not run in"):
+            running()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_dev_that_has_ended_leads_nowhere_and_neither_do_its_commands() -> None:
+    with _announced(None):
+        pass
+    assert _dsn("config.toml") is None
+    with pytest.raises(DatabaseError, match=r"`inboxd dev` does not run in .*: start it there"):
+        running()
+    silent = load(Path("silent.toml"), {})
+    with pytest.raises(DatabaseError, match="name no database, and `inboxd dev` does not run in"):
+        require(silent)
+    for named in (load(Path("config.toml"), {}), load(None, {VARIABLE: OTHERS})):
+        require(named)
+    (HOME / "dev.json").unlink()
+    require(silent)
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_another_user_wrote_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _announced():
+        mine = os.geteuid()
+        if mine != 0:
+            monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+        else:
+            os.chown(HOME / "dev.json", 12345, -1)
+        assert _dsn("config.toml") is None
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", "\0", json.dumps({"dsn": MINE})])
+def test_what_cannot_be_read_counts_for_nothing(text: str) -> None:
+    with _announced():
+        (HOME / "dev.json").write_text(text)
+        assert _dsn("config.toml") is None
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    with _announced():
+        (HOME / "dev.json").rename(tmp_path / "real.json")
+        (HOME / "dev.json").symlink_to(tmp_path / "real.json")
+        assert _dsn("config.toml") is None
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_daemon_reads_its_settings_again_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.delenv(VARIABLE)
+    with _announced():
+        join(Path("config.toml"))
+        assert load(Path("config.toml")).database.dsn.get_secret_value() == MINE
