@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from inboxd.settings import Settings
     from inboxd.store.plugin_migrations import FullPlan, PluginState
 
+# Functions of a plan that are named: a first run makes all of them. `--json` names each.
+_NAMED = 5
+
 
 class _Seen(NamedTuple):
-    """What ran, and what is to run. version: of inboxd's own schema."""
+    """What ran, and what is to run. named, version: of inboxd's own schema, with its database."""
 
+    named: str
     version: int
     plugins: "Sequence[PluginState]"
     plan: "FullPlan"
@@ -60,7 +64,7 @@ def migrate(
     require(settings)
     seen = anyio.run(_look, settings, to)
     if not given.json:
-        _show_plan(settings, seen)
+        _show_plan(seen)
         if grants:
             typer.echo("Roles and their rights are made again.")
     plan, runs = seen.plan, bool(seen.plan) and not check
@@ -75,7 +79,7 @@ def migrate(
         _print_json(settings, seen, "pending" if check else "ran", plan, lacking)
     else:
         if runs:
-            _tell_end(settings, seen, plan)
+            _tell_end(seen, plan)
         if lacking is not None:
             _tell_rights(lacking)
     if plan and check:
@@ -94,18 +98,19 @@ async def _look(settings: "Settings", to: int | None) -> _Seen:
         if to is None:
             plugins = await plugin_migrations.states(session.connection, session.sql, folders)
     own = migrations.pending(ran, to)
-    return _Seen(ran.version, plugins, plugin_migrations.planned(own, plugins))
+    return _Seen(ran.named, ran.version, plugins, plugin_migrations.planned(own, plugins))
 
 
-def _show_plan(settings: "Settings", seen: _Seen) -> None:
+def _show_plan(seen: _Seen) -> None:
     own = seen.plan.own
-    schema = settings.database.schema_name
     pending = len(own.migrations) or ("functions" if own else "nothing")
-    typer.echo(f"Schema {schema!r} is at version {seen.version}; pending: {pending}")
+    typer.echo(f"S{seen.named[1:]} is at version {seen.version}; pending: {pending}")
     for each in own.migrations:
         typer.echo(f"  {each.version:04d} {each.name}")
     if own.functions:
-        names = ", ".join(each.name for each in own.functions)
+        names = ", ".join(each.name for each in own.functions[:_NAMED])
+        if more := len(own.functions) - _NAMED:
+            names += f", and {more} more" if more > 0 else ""
         typer.echo(textwrap.fill(f"  functions: {names}", 80, subsequent_indent="    "))
     for state in seen.plugins:
         for line in _lines(state):
@@ -126,9 +131,9 @@ def _lines(state: "PluginState") -> Iterator[str]:
         yield f"  {each.version:04d} {each.name}"
 
 
-def _tell_end(settings: "Settings", seen: _Seen, plan: "FullPlan") -> None:
+def _tell_end(seen: _Seen, plan: "FullPlan") -> None:
     end = "Done" if plan else "Done by another run of inboxd migrate"
-    at = [f"schema {settings.database.schema_name!r} is at version {seen.version}"]
+    at = [f"{seen.named} is at version {seen.version}"]
     at += [f"plugin {each.plugin!r} at {each.version}" for each in seen.plugins if each.folder]
     typer.echo(f"{end}: {', '.join(at)}.")
 

@@ -270,6 +270,15 @@ def _watched(
     return connection
 
 
+def whereabouts(connection: Connection) -> str:
+    """Which database a connection leads to, for messages: its name, and the server's address."""
+    driver: Any = connection  # it has no other way to tell
+    address, name = driver._addr, driver._params.database  # noqa: SLF001
+    host, port = address if isinstance(address, tuple) else (address, None)
+    host = f"[{host}]" if ":" in host else host
+    return f"database {name!r} at {host}" + (f":{port}" if port else "")
+
+
 def explain_connecting(error: Exception, database: Database) -> DatabaseError:
     """What failed, and what to do about it; the DSN without its password."""
     where = redact(database.dsn.get_secret_value())
@@ -330,12 +339,17 @@ _TO_THE_DAEMON = "grant it to the daemon's role; see: inboxd check"
 
 
 @contextmanager
-def explained(to_the_denied: str = _TO_THE_DAEMON) -> Iterator[None]:
-    """What fails in the block comes out in words, as DatabaseError or SchemaError."""
+def explained(
+    to_the_denied: str = _TO_THE_DAEMON, asked: Connection | None = None
+) -> Iterator[None]:
+    """What fails in the block comes out in words, as DatabaseError or SchemaError.
+
+    asked: the connection, whose database is named where its schema does not fit.
+    """
     try:
         yield
     except asyncpg.PostgresError as error:
-        raise explain(error, to_the_denied) from error
+        raise explain(error, to_the_denied, asked) from error
     except DatabaseError:
         raise  # it says what is wrong
     except LOST as error:
@@ -344,7 +358,9 @@ def explained(to_the_denied: str = _TO_THE_DAEMON) -> Iterator[None]:
 
 
 def explain(
-    error: asyncpg.PostgresError, to_the_denied: str = _TO_THE_DAEMON
+    error: asyncpg.PostgresError,
+    to_the_denied: str = _TO_THE_DAEMON,
+    asked: Connection | None = None,
 ) -> DatabaseError | SchemaError:
     """A statement's failure in words to act on, without its DETAIL, which quotes rows."""
     said = redact(str(error.args[0]) if error.args else type(error).__name__)
@@ -355,7 +371,10 @@ def explain(
             | asyncpg.UndefinedColumnError()
             | asyncpg.InvalidSchemaNameError()
         ):
-            return SchemaError(f"{said}: the schema is missing or too old; run: inboxd migrate")
+            where = f" of {whereabouts(asked)}" if asked else ""
+            return SchemaError(
+                f"{said}: the schema{where} is missing or too old; run: inboxd migrate"
+            )
         case _ if is_without_partition(error):
             return DatabaseError(f"{said}: nothing was changed; run: inboxd history make")
         case asyncpg.InsufficientPrivilegeError():

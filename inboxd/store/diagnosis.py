@@ -26,7 +26,7 @@ async def bounded(session: Session, seconds: float) -> AsyncIterator[None]:
     """
     limit = f"{round(seconds * 1000)}ms"
     transaction = session.connection.transaction(readonly=True)
-    with explained():
+    with explained(asked=session.connection):
         await transaction.start()
         try:
             await session.execute("doctor_bounds", limit, limit)

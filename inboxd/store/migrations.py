@@ -39,7 +39,7 @@ import asyncpg
 
 from inboxd.errors import DatabaseError, SchemaError, UsageError
 from inboxd.settings import Database
-from inboxd.store.connections import LOST, Connection, connect, explain
+from inboxd.store.connections import LOST, Connection, connect, explain, whereabouts
 from inboxd.store.files import migrations_folder
 from inboxd.store.statements import Statements, render
 
@@ -122,11 +122,20 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """What ran in a schema, by its name. functions: the checksum of each that is there."""
+    """What ran in a schema, by its name. functions: the checksum of each that is there.
+
+    where: the database that it is in, for messages.
+    """
 
     schema: str
+    where: str
     migrations: Sequence[Applied] = ()
     functions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def named(self) -> str:
+        """The schema, and the database that it is in."""
+        return f"schema {self.schema!r} of {self.where}"
 
     @property
     def version(self) -> int:
@@ -179,12 +188,13 @@ def code_version() -> int:
 
 async def applied(connection: Connection, sql: Statements) -> SchemaState:
     """What ran in this schema; nothing when there is no schema yet."""
+    where = whereabouts(connection)
     if not await connection.fetchval(sql["has_migrations"]):
-        return SchemaState(sql.schema)
+        return SchemaState(sql.schema, where)
     ran = [Applied(**row) for row in await connection.fetch(sql["applied_migrations"])]
     if not await connection.fetchval(sql["has_functions"]):
-        return SchemaState(sql.schema, ran)
-    return SchemaState(sql.schema, ran, await _made(connection, sql))
+        return SchemaState(sql.schema, where, ran)
+    return SchemaState(sql.schema, where, ran, await _made(connection, sql))
 
 
 def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
@@ -195,14 +205,14 @@ def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
         new = mine.get(old.version)
         if new is not None and new.checksum != old.checksum:
             raise SchemaError(
-                f"migration {old.version:04d}_{old.name} ran with other contents than this release "
-                "ships; install the release that ran it, restore the file, or make a database from "
-                "before the first release anew"
+                f"{ran.named}: migration {old.version:04d}_{old.name} ran with other contents than "
+                "this release ships; install the release that ran it, restore the file, or make a "
+                "database from before the first release anew"
             )
     if to is not None and to not in mine:
         raise UsageError(f"there is no migration {to}; the newest is {newest}")
     if to is not None and to < ran.version:
-        raise UsageError(f"the schema is at {ran.version} already: migrations only go forward")
+        raise UsageError(f"{ran.named} is at {ran.version} already: migrations only go forward")
     limit = newest if to is None else to
     todo = [m for version, m in sorted(mine.items()) if ran.version < version <= limit]
     # A newer schema's functions are not this release's to make.
@@ -220,20 +230,20 @@ def fits(ran: SchemaState) -> None:
     due = pending(ran)  # first: it refuses what ran with other contents
     oldest_code = max((old.oldest_code for old in ran.migrations), default=0)
     if ran.version == 0:
-        raise SchemaError(f"schema {ran.schema!r} holds no inboxd tables; run: inboxd migrate")
+        raise SchemaError(f"{ran.named} holds no inboxd tables; run: inboxd migrate")
     if ran.version < code:
         raise SchemaError(
-            f"schema {ran.schema!r} is at version {ran.version}, this release needs {code}; "
+            f"{ran.named} is at version {ran.version}, this release needs {code}; "
             "run: inboxd migrate"
         )
     if oldest_code > code:
         raise SchemaError(
-            f"schema {ran.schema!r} is at version {ran.version} and needs code of version "
+            f"{ran.named} is at version {ran.version} and needs code of version "
             f"{oldest_code} or newer, this release is {code}; upgrade inboxd"
         )
     if changed := [each.name for each in due.functions]:
         raise SchemaError(
-            f"schema {ran.schema!r} lacks functions of this release, or has other texts of them: "
+            f"{ran.named} lacks functions of this release, or has other texts of them: "
             f"{', '.join(changed[:3])}{', …' if changed[3:] else ''}; run: inboxd migrate"
         )
 
@@ -262,13 +272,14 @@ async def only_migrator(database: Database) -> AsyncIterator[tuple[Connection, S
             await connection.execute(sql["lock_migrations"])
         except asyncpg.LockNotAvailableError as error:
             raise DatabaseError(
-                "another run of inboxd migrate has not ended; wait for it, then run: inboxd migrate"
+                f"another run of inboxd migrate has not ended in {whereabouts(connection)}; wait "
+                "for it, then run: inboxd migrate"
             ) from error
         yield connection, sql
     except asyncpg.InsufficientPrivilegeError as error:
         raise explain(error, await _who_may(connection, sql)) from error
     except asyncpg.PostgresError as error:
-        raise explain(error) from error
+        raise explain(error, asked=connection) from error
     finally:
         await connection.close()
 
@@ -346,7 +357,7 @@ async def grant(database: Database) -> list[str]:
         fits(ran)
         if ran.version > code_version():
             raise SchemaError(
-                f"schema {ran.schema!r} is at version {ran.version}, newer than this release; "
+                f"{ran.named} is at version {ran.version}, newer than this release; "
                 "run: inboxd migrate --grants, of the release that migrated it"
             )
         async with connection.transaction():

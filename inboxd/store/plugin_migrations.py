@@ -25,7 +25,7 @@ from inboxd.errors import DatabaseError, SchemaError
 from inboxd.model.masking import redact
 from inboxd.settings import Database
 from inboxd.store import migrations, plugin_folders
-from inboxd.store.connections import LOST, VOID, Connection, connect, is_passing
+from inboxd.store.connections import LOST, VOID, Connection, connect, is_passing, whereabouts
 from inboxd.store.migrations import MigrationPlan
 from inboxd.store.plugin_folders import MigrationFolder, PluginMigration
 from inboxd.store.statements import Statements
@@ -49,11 +49,15 @@ class PluginRecord:
 
 @dataclass(frozen=True, slots=True)
 class PluginState:
-    """A plugin's migrations: what is here, and what ran. folder: None if it is not here."""
+    """A plugin's migrations: what is here, and what ran. folder: None if it is not here.
+
+    where: the database in which it ran, for messages.
+    """
 
     plugin: str
     folder: MigrationFolder | None
     ran: Sequence[PluginRecord] = ()
+    where: str = "no database"
 
     @property
     def version(self) -> int:
@@ -121,9 +125,10 @@ async def states(
 ) -> list[PluginState]:
     """Each of these plugins, and each that something ran of, by name."""
     ran = await _recorded(connection, sql)
+    where = whereabouts(connection)
     here = {each.plugin: each for each in folders}
     return [
-        PluginState(plugin, here.get(plugin), ran.get(plugin, ()))
+        PluginState(plugin, here.get(plugin), ran.get(plugin, ()), where)
         for plugin in sorted({*here, *ran})
     ]
 
@@ -141,9 +146,9 @@ def _refuse_changed(found: Sequence[PluginState]) -> None:
     for each in found:
         for record in each.changed:
             raise SchemaError(
-                f"plugin {each.plugin!r}: migration {record.label} ran with other contents (from "
-                f"{record.distribution}) than the installed plugin ships; restore the file and put "
-                "the change into a new one, or make the database anew"
+                f"{each.where}: plugin {each.plugin!r}: migration {record.label} ran with other "
+                f"contents (from {record.distribution}) than the installed plugin ships; "
+                "restore the file and put the change into a new one, or make the database anew"
             )
 
 
@@ -153,7 +158,8 @@ def fits(found: Sequence[PluginState]) -> None:
     for each in found:
         if due := [file.label for file in each.pending]:
             raise SchemaError(
-                f"plugin {each.plugin!r}: migrations that have not run: {', '.join(due)}; "
+                f"{each.where}: plugin {each.plugin!r}: migrations that have not run: "
+                f"{', '.join(due)}; "
                 "run: inboxd migrate"
             )
 

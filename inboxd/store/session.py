@@ -107,7 +107,7 @@ async def open_session(
     plans = ERRAND_PLANS | ({"statement_timeout": "0"} if patient else {})
     connection = await connect(database, part, plans=plans)
     try:
-        with explained(_denied(database)):
+        with explained(_denied(database), connection):
             withheld = await _withheld(connection, database)
             yield Session(connection, Statements(database.schema_name, withheld), withheld)
     finally:
@@ -138,12 +138,13 @@ class Looks:
         """
         with explained(_denied(self._database)):
             async with look_at(self._pool, within) as connection:
-                statements = await self._allowed(connection)
-                try:
-                    yield Session(connection, statements, self._withheld)
-                except asyncpg.InsufficientPrivilegeError:
-                    self._known_until = float("-inf")
-                    raise
+                with explained(_denied(self._database), connection):
+                    statements = await self._allowed(connection)
+                    try:
+                        yield Session(connection, statements, self._withheld)
+                    except asyncpg.InsufficientPrivilegeError:
+                        self._known_until = float("-inf")
+                        raise
 
     async def _allowed(self, connection: Connection) -> Statements:
         """The statements as this role may run them, which is asked once for many looks."""

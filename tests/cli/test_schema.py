@@ -1,6 +1,7 @@
 """`inboxd migrate`: the plan, the check, the exit codes."""
 
 from collections.abc import Collection, Iterator
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from inboxd.embedded import Server
 from inboxd.settings import Database as Settings
 from inboxd.store import plugin_migrations
-from inboxd.store.migrations import code_version
+from inboxd.store.migrations import code_version, functions
 from tests.cli.conftest import Cli
 from tests.support import Database, ExternalServer, create, drop
 
@@ -28,8 +29,34 @@ def test_migrate_shows_the_plan_and_runs_it(cli: Cli) -> None:
     done = cli("migrate")
     assert done.code == 0
     assert done.out.index("0001 tables") < done.out.index("accept_event") < done.out.index("Done")
+    assert f", and {len(functions()) - 5} more" in " ".join(done.out.split()), "not all of them"
     assert cli("migrate", "--check").code == 0
     assert "nothing" in cli("migrate").out
+
+
+def place(database: Database) -> str:
+    """As a message has to name it."""
+    parts = urlsplit(database.dsn)
+    return f"database {parts.path[1:]!r} at {parts.hostname}:{parts.port}"
+
+
+def test_what_says_that_a_schema_does_not_fit_names_the_database(
+    cli: Cli, database: Database
+) -> None:
+    """Two projects on one machine are the ordinary case: this may be the other one's."""
+    here = place(database)
+    for command in ("emit a.b {}", "trace 1", "status", "run", "pause type a"):
+        result = cli(*command.split())
+        assert result.code == 78, command
+        assert here in result.err, command
+        assert result.err.endswith("; run: inboxd migrate\n"), command
+    for command in ("check", "doctor"):
+        assert here in " ".join(cli(command).out.split()), command
+    assert here in cli("migrate", "--check").out
+    cli("migrate", "--to", 1)
+    for command in ("run", "check", "doctor"):
+        result = cli(command)
+        assert here in " ".join((result.out + result.err).split()), command
 
 
 def test_migrate_in_steps(cli: Cli) -> None:
@@ -56,7 +83,7 @@ def test_a_function_alone_is_pending(cli: Cli, database: Database) -> None:
     before = cli("migrate", "--check")
     assert before.code == 1
     assert before.out.split("\n")[:2] == [
-        f"Schema 'inboxd' is at version {code_version()}; pending: functions",
+        f"Schema 'inboxd' of {place(database)} is at version {code_version()}; pending: functions",
         "  functions: release",
     ]
     pending = {"migrations": [], "functions": ["release"], "plugins": []}
@@ -80,8 +107,9 @@ def test_a_run_that_another_was_faster_than_says_so(
         return await run(settings, plugins, to)
 
     monkeypatch.setattr(plugin_migrations, "migrate", overtaken)
-    done = f"Done by another run of inboxd migrate: schema 'inboxd' is at version {code_version()}."
-    assert done in cli("migrate").out
+    told = cli("migrate").out
+    assert "Done by another run of inboxd migrate: schema 'inboxd' of database " in told
+    assert f" is at version {code_version()}." in told
 
 
 def test_a_schema_from_before_the_first_release_is_to_be_made_anew(

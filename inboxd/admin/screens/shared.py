@@ -53,7 +53,7 @@ class SharedReadings:
         async with reading.lock:
             if monotonic() - reading.read_at >= seconds:
                 try:
-                    with explained():
+                    with explained(asked=session.connection):
                         async with apart(session.connection):
                             reading.value = await read()
                 except DatabaseError:
