@@ -4,18 +4,17 @@
 folder's plugin, an accounts service and a payment gateway, each a process. The accounts service
 answers too late, is gone for ten seconds, and comes back with 429; the gateway loses answers after
 the charge. It ends by itself with a chart and a table: exit code 0 if every registration succeeded
-and every user has one account and one charge; 1 if not, 130 after Ctrl-C. Nothing is left behind.
+and every user has one account and one charge; 1 if not, 130 after Ctrl-C. Nothing is left behind,
+but where something was wrong: then its folder stays, and the logs in it are named.
 Known limit: everything shares this machine, so the numbers are those of all parts together.
 """
 
 import argparse
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +30,7 @@ from accounts.stage.looks import Look, look
 from accounts.stage.people import People
 from inboxd import InboxdError
 from inboxd.embedded import Server, free_port
+from stage.folder import DemoFolder, demo_folder
 from stage.processes import ProcessError, Program, inboxd, service
 
 _CONFIG = Path(__file__).with_name("config.toml")
@@ -48,8 +48,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     options = _options()
     try:
-        with _postgresql() as (server, folder):
-            return anyio.run(_play, options, server, folder)
+        with demo_folder(_tell) as folder, _postgresql(folder) as server:
+            code: int = anyio.run(_play, options, server, folder.path)
+            folder.wanted = code != 0
+            return code
     except KeyboardInterrupt:
         _screen.print("Stopped.")
         return 130
@@ -78,17 +80,14 @@ def _options() -> argparse.Namespace:
 
 
 @contextmanager
-def _postgresql() -> Iterator[tuple[Server, Path]]:
-    """A server in a folder that is gone afterwards."""
-    with ExitStack() as undo:
-        folder = Path(tempfile.mkdtemp(prefix="inboxd-demo-"))
-        undo.callback(shutil.rmtree, folder, ignore_errors=True)
-        with _step("PostgreSQL started, as durable as usual"):
-            server = Server.start(folder)
-            # For root it may be in another folder.
-            undo.callback(shutil.rmtree, server.home, ignore_errors=True)
-            undo.enter_context(server)
-        yield server, folder
+def _postgresql(folder: DemoFolder) -> Iterator[Server]:
+    """A server for the block, in that folder."""
+    with _step("PostgreSQL started, as durable as usual"):
+        server = Server.start(folder.path)
+    if server.home != folder.path:  # as root
+        folder.others.append(server.home)
+    with server:
+        yield server
 
 
 class _Target(NamedTuple):
@@ -169,6 +168,7 @@ async def _live_through(
             await accounts.behave(delay=_TOO_SLOW)
             await anyio.sleep(_SLOW_SECONDS)
             process.kill()
+            await process.wait()  # else a second signal takes its end from who waits for it
         _screen.print(
             f"          the accounts service was slow, and is gone for {options.outage:g} s"
         )

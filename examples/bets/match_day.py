@@ -5,19 +5,18 @@ folder's plugin, `inboxd receive` with a spool, and a provider that sends each r
 over HTTP. In the middle PostgreSQL is stopped for five seconds and the receiver is restarted once.
 It ends by itself with a table: exit code 0 if every result was answered 2xx and every bet has its
 right status, one notification command, and one payment command if it won; 1 if not, 130 after
-Ctrl-C. Nothing is left behind.
+Ctrl-C. Nothing is left behind, but where something was wrong: then its folder stays, and the logs
+in it are named.
 Known limit: everything shares this machine, so the numbers are those of all parts together.
 """
 
 import argparse
-import shutil
 import signal
 import sys
-import tempfile
 import time
 import tomllib
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from bets.stage.platform import Verdict, draw_results, is_idle, judge, place
 from bets.stage.provider import Provider, slowest
 from inboxd import InboxdError
 from inboxd.embedded import Server, free_port
+from stage.folder import DemoFolder, demo_folder
 from stage.processes import ProcessError, Program
 from stage.processes import inboxd as program
 
@@ -48,8 +48,11 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        with _postgresql() as (server, folder):
-            return anyio.run(_play, _options(), server, folder)
+        options = _options()
+        with demo_folder(_tell) as folder, _postgresql(folder) as server:
+            code: int = anyio.run(_play, options, server, folder.path)
+            folder.wanted = code != 0
+            return code
     except KeyboardInterrupt:
         _screen.print("Stopped.")
         return 130
@@ -73,17 +76,14 @@ def _options() -> argparse.Namespace:
 
 
 @contextmanager
-def _postgresql() -> Iterator[tuple[Server, Path]]:
-    """A server in a folder that is gone afterwards."""
-    with ExitStack() as undo:
-        folder = Path(tempfile.mkdtemp(prefix="inboxd-demo-"))
-        undo.callback(shutil.rmtree, folder, ignore_errors=True)
-        with _step("PostgreSQL started, as durable as usual"):
-            server = Server.start(folder)
-            # For root it may be in another folder.
-            undo.callback(shutil.rmtree, server.home, ignore_errors=True)
-            undo.enter_context(server)
-        yield server, folder
+def _postgresql(folder: DemoFolder) -> Iterator[Server]:
+    """A server for the block, in that folder."""
+    with _step("PostgreSQL started, as durable as usual"):
+        server = Server.start(folder.path)
+    if server.home != folder.path:  # as root
+        folder.others.append(server.home)
+    with server:
+        yield server
 
 
 async def _play(options: argparse.Namespace, server: Server, folder: Path) -> int:
@@ -189,6 +189,10 @@ def _step(what: str) -> Iterator[None]:
     start = time.monotonic()
     yield
     _screen.print(f"{time.monotonic() - start:6.1f} s  {what}", markup=False)
+
+
+def _tell(what: str) -> None:
+    _screen.print(what, markup=False)
 
 
 def _wrong(faults: list[str]) -> None:

@@ -8,18 +8,17 @@ no mail server sets the pace. The screens show all of it at the address that is 
 terminal they stay afterwards, until a key is pressed or ten minutes are over. It ends by itself
 with the story of one activity: exit code 0 if every student got exactly the e-mails that were due,
 every teacher was told once and last, and every answer has one grade; 1 if not, 130 after Ctrl-C.
-Nothing is left behind.
+Nothing is left behind, but where something was wrong: then its folder stays, and the logs in it are
+named.
 Known limit: everything shares this machine, so the numbers are those of all parts together.
 """
 
 import argparse
-import shutil
 import signal
 import sys
-import tempfile
 import tomllib
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +29,7 @@ from anyio.abc import Process
 from inboxd import InboxdError
 from inboxd.embedded import Server, free_port
 from school.stage.daemon import Daemon, DaemonError
+from school.stage.folder import DemoFolder, demo_folder
 from school.stage.judge import (
     count_all,
     count_due,
@@ -67,8 +67,10 @@ def main() -> int:
     options = _options()
     screen = Screen()
     try:
-        with _postgresql(screen) as (server, folder):
-            return anyio.run(_play, options, screen, server, folder)
+        with demo_folder(screen.say) as folder, _postgresql(screen, folder) as server:
+            code: int = anyio.run(_play, options, screen, server, folder.path)
+            folder.wanted = code != 0
+            return code
     except KeyboardInterrupt:
         screen.say("Stopped.")
         return 130
@@ -100,17 +102,14 @@ def _positive(text: str) -> int:
 
 
 @contextmanager
-def _postgresql(screen: Screen) -> Iterator[tuple[Server, Path]]:
-    """A server in a folder that is gone afterwards; as safe against crashes as in production."""
-    with ExitStack() as undo:
-        folder = Path(tempfile.mkdtemp(prefix="inboxd-demo-"))
-        undo.callback(shutil.rmtree, folder, ignore_errors=True)
-        with screen.step("PostgreSQL started, as durable as usual"):
-            server = Server.start(folder)
-            # For root it may be in another folder.
-            undo.callback(shutil.rmtree, server.home, ignore_errors=True)
-            undo.enter_context(server)
-        yield server, folder
+def _postgresql(screen: Screen, folder: DemoFolder) -> Iterator[Server]:
+    """A server for the block, in that folder; as safe against crashes as in production."""
+    with screen.step("PostgreSQL started, as durable as usual"):
+        server = Server.start(folder.path)
+    if server.home != folder.path:  # as root
+        folder.others.append(server.home)
+    with server:
+        yield server
 
 
 class _Stage(NamedTuple):

@@ -36,6 +36,15 @@ def test_an_examples_own_tests_import_nothing_of_this_projects(example: Path) ->
         assert inside <= {"inboxd", "inboxd.testing"}
 
 
+def test_what_the_school_has_for_itself_is_what_the_others_share() -> None:
+    """Its demo runs from the wheel alone, where `stage` is not."""
+    stage, school = (
+        next(each for each in EXAMPLES if each.name == name) for name in ("stage", "school")
+    )
+    mine = (school / "school/stage/folder.py").read_text()
+    assert mine == (stage / "stage/folder.py").read_text()
+
+
 @pytest.mark.long  # each of them runs in place, too
 @pytest.mark.timeout(300)
 def test_a_copy_passes_its_own_tests(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -44,6 +45,29 @@ def test_every_user_has_one_account_and_one_charge_and_nothing_is_left(
     assert re.search(r"provisioned later \D*[1-9]", done.stdout), done.stdout
     assert "\x1b" not in done.stdout, "no terminal: plain lines"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_what_is_wrong_keeps_its_folder_and_names_its_logs(tmp_path: Path) -> None:
+    """Nobody waits for what is pending: it is not all done."""
+    done = subprocess.run(
+        [*DEMO, "--quick", "--timeout", "0"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=patient(280),
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "WRONG: " in done.stdout
+    assert "Unknown child process" not in done.stdout + done.stderr
+    logs = [Path(each) for each in re.findall(r"^\s+(/\S+\.log)$", done.stdout, re.MULTILINE)]
+    assert {"registration.log", "run.log", "server.log"} <= {each.name for each in logs}
+    for log in logs:
+        assert log.is_file()
+    for folder in {log.parent for log in logs}:  # root's server has one elsewhere
+        shutil.rmtree(folder)
 
 
 @pytest.mark.long
