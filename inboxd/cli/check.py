@@ -14,7 +14,7 @@ from inboxd.cli import columns
 from inboxd.cli.exits import Exit, exit_code
 from inboxd.cli.findings import FindingLine, print_findings
 from inboxd.cli.options import Looking
-from inboxd.cli.output import TableColumn, print_json, print_parts
+from inboxd.cli.output import TableColumn, print_json
 from inboxd.errors import DatabaseError, PluginError, SchemaError, SettingsError
 from inboxd.model.wording import plural
 
@@ -95,7 +95,7 @@ def check(
         print_json({"settings": keyed, "checks": [asdict(line) for line in (*wrong, *lines)]})
     else:
         if listed:
-            print_parts([columns.table(_SETTINGS, listed), ""], wide=given.wide)
+            given.print({}, [columns.table(_SETTINGS, listed), ""])
         print_findings(
             FindingLine("Checks", line.subject, line.verdict, line.found, line.remedy)
             for line in lines

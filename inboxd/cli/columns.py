@@ -62,8 +62,7 @@ def counted(
 
 def in_line(most: int | None = None) -> TableColumn:
     """Commands in the lines of their ordering keys."""
-    legend = "wait behind others of the same ordering key"
-    return counted("in_line", "in line", most=most, extra=True, legend=legend)
+    return counted("in_line", "in line", most=most, extra=True, legend=IN_LINE)
 
 
 def unmet(most: int | None = None) -> TableColumn:
@@ -80,6 +79,8 @@ def own_title(type_: str, title: str | None) -> str | None:
 TITLE = TableColumn(
     "title", lambda row: own_title(row["type"], row.get("title")), cut="right", extra=True
 )
+# Of rows that wait for others, not for a worker.
+IN_LINE = "behind others of their key; in batch topics, until their chunk is due"
 # Of percentiles: see `model/durations.py`.
 WITHIN = "to within a factor of two"
 KEPT = "no living worker handles them"

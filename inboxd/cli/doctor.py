@@ -46,5 +46,5 @@ def doctor(
             findings.FindingLine(group, each.subject, each.verdict, each.found, each.remedy)
             for group, each in found
         )
-        typer.echo(f"\nAll in all: {verdict}.")
+        typer.echo(f"\nThe gravest of these: {verdict}.")
     raise typer.Exit(Exit.PROBLEMS if verdict.rank >= Verdict(fail_on).rank else Exit.OK)

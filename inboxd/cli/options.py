@@ -93,7 +93,8 @@ class Asking(Options):
         if self.json:
             print_json(document)
             return
-        print_parts(parts, wide=isinstance(self, Looking) and self.wide)
+        tables = self if isinstance(self, Looking) else Looking()
+        print_parts(parts, wide=tables.wide, aligned=tables.aligned)
         for each in remarks:
             remark(each)
         if (next_ := document.get("next")) is not None:
@@ -106,6 +107,9 @@ class Looking(Asking):
 
     wide: Annotated[
         bool, typer.Option("--wide", help="Show all columns and whole values, however wide.")
+    ] = False
+    aligned: Annotated[
+        bool, typer.Option("--aligned", help="Align columns for people in a pipe as well.")
     ] = False
 
 

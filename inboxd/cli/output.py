@@ -3,7 +3,7 @@
 Owns how values look, and how a table finds room. On a terminal it is as wide as that: times become
 ages ("3m ago"), then what may be cut is cut, types from the left since they differ at their ends,
 then columns of least weight are left out, which is noted; `--wide` prints whole values. In a pipe a
-row is a line of whole values between tabs.
+row is a line of whole values between tabs, unless `--aligned` is given.
 Promises: JSON has times in ISO 8601 and durations in seconds; times are those of the local zone
 (TZ) and name it; what comes from rows cannot move the cursor or colour the terminal. Where the
 encoding is not Unicode's, our own signs become ASCII; other characters become "?" on a terminal and
@@ -11,10 +11,12 @@ escapes elsewhere, so that a pipe loses nothing.
 """
 
 import json
+import os
 import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TextIO
@@ -39,8 +41,8 @@ class TableColumn:
 
     value: the key of the row, or a function of the row; the title with underscores if left out.
     kind: numbers and spans stand to the right; a time may be text in ISO 8601, a span is in
-    seconds. cut: which end goes where there is no room. extra: the first to be left out.
-    legend: what the title means, printed below the table.
+    seconds. cut: which end goes where there is no room. extra: the first to be left out; then the
+    last columns are. legend: what the title means, printed below the table.
     """
 
     title: str
@@ -87,7 +89,7 @@ class Table:
                 yield f"{each.title}: {each.legend}"
         left = [each.title for each in self._worth() if each not in columns]
         if left and self.rows:
-            yield f"(left out for want of room: {', '.join(left)}; --wide shows all)"
+            yield f"(no room for {', '.join(left)}; --wide shows all)"
 
     def plain(self) -> Iterator[str]:
         """As a pipe gets it: whole values between tabs."""
@@ -115,6 +117,8 @@ class Table:
             cells, widths = self._drawn(columns, _relative)
             room = _shrunk(columns, widths, width)
             least = next((each for each in reversed(columns) if each.extra), None)
+            if least is None and len(columns) > 1:  # of the others, too, the last is worth least
+                least = columns[-1]
             if _total(room) <= width or least is None:
                 ends = [each.cut for each in columns]
                 cut = [list(map(_cut, line, room, ends)) for line in cells]
@@ -168,14 +172,17 @@ class Document:
 Part = Table | Fields | Document | str
 
 
-def print_parts(parts: Iterable[Part], *, wide: bool = False) -> None:
-    """Print them for a terminal or a pipe, with an empty line between two."""
+def print_parts(parts: Iterable[Part], *, wide: bool = False, aligned: bool = False) -> None:
+    """Print them for a terminal or a pipe, with an empty line between two.
+
+    aligned: also a pipe gets tables as a terminal does.
+    """
     width = None if wide else terminal_width()
     for place, part in enumerate(parts):
         if place:
             typer.echo()
         if isinstance(part, Table):
-            lines = part.lines(width) if on_terminal() else part.plain()
+            lines = part.lines(width) if aligned or on_terminal() else part.plain()
         elif isinstance(part, str):
             lines = map(_shown_line, part.split("\n"))
         else:
@@ -218,7 +225,11 @@ def on_terminal() -> bool:
 
 
 def terminal_width() -> int:
-    """How many characters fit into a line."""
+    """How many characters fit into a line; of a pipe: of the terminal that it was typed at."""
+    for descriptor in (1, 2, 0):
+        with suppress(OSError):
+            here = os.get_terminal_size(descriptor)
+            return shutil.get_terminal_size(here).columns
     return shutil.get_terminal_size().columns
 
 

@@ -12,6 +12,7 @@ from inboxd.cli.completion import declared
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Acting, Asking, Looking, examples, named_in
 from inboxd.cli.output import Fields, TableColumn
+from inboxd.cli.output import show as show_value
 from inboxd.model.wording import breaker_word, plural, span
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ _LIST = (
     TableColumn("topic", cut="left"),
     "mode",
     columns.counted("pending"),
-    columns.counted("arrived", "new", extra=True, legend="have arrived and stand in no line yet"),
-    columns.counted("lined_up", "in line", legend="wait behind others of the same ordering key"),
+    columns.counted("arrived", "new", extra=True, legend="just came: in no line and no chunk yet"),
+    columns.counted("lined_up", "in line", legend=columns.IN_LINE),
     TableColumn("blocked", _blocked, legend="keys that stand still, and for how long"),
     columns.counted("kept", extra=True, legend=columns.KEPT),
     columns.counted("failed"),
@@ -80,10 +81,18 @@ def list_(given: Looking) -> None:
 def show(name: Name, given: Asking) -> None:
     """Show one topic: what was declared, what waits in it, and what it did in the last hour."""
     from inboxd.operations.lanes import one_topic
+    from inboxd.store import chunks as store
 
-    topic, done = given.ask(lambda session: one_topic(session, name))
+    async def look(session: "Session") -> tuple[Any, Any, list[dict[str, Any]]]:
+        topic, done = await one_topic(session, name)
+        waits = topic["mode"] == "batch" and not given.json
+        return topic, done, (await store.waiting(session, name, 1))[1] if waits else []
+
+    topic, done, first = given.ask(look)
     needed, titles = topic["breakers"], topic["titles"]
     fields = _fields(topic)
+    if first:
+        fields["next chunk"] = _due(first[0])
     fields["types"] = ", ".join(f"{type_} ({titles[type_]})" for type_ in topic["types"])
     fields = {key: value for key, value in fields.items() if value != ""}
     if needed:
@@ -229,6 +238,12 @@ def _fields(topic: dict[str, Any]) -> dict[str, object]:
     held_for = topic["held_for"]
     fields["takes in what waited, for"] = None if held_for is None else span(held_for)
     return {name: value for name, value in fields.items() if value not in (None, "")}
+
+
+def _due(chunk: dict[str, Any]) -> str:
+    """When the chunk that is first is due, with how much."""
+    when = "when it is full" if chunk["due_at"] is None else f"due {show_value(chunk['due_at'])}"
+    return f"{when}: {plural(chunk['events'], 'event')} of key {show_value(chunk['key'])}"
 
 
 def _pointer(path: list[str] | None) -> str | None:

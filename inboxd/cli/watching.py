@@ -22,7 +22,6 @@ from inboxd.cli.output import (
     encodable,
     on_terminal,
     print_json,
-    print_parts,
     show,
     terminal_width,
 )
@@ -79,7 +78,7 @@ async def watch(
                 print_json(found)
             else:
                 at = show(datetime.now(UTC))
-                print_parts([f"--- {at}", *drawn(found), *tables(found), ""], wide=given.wide)
+                given.print({}, [f"--- {at}", *drawn(found), *tables(found), ""])
                 sys.stdout.flush()
         except BrokenPipeError as gone:
             return gone

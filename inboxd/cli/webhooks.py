@@ -39,7 +39,7 @@ class State(StrEnum):
     """What became of a receipt."""
 
     PENDING = "pending"
-    RESENT = "resent"
+    HANDLED = "handled"
     FAILED = "failed"
 
 
@@ -93,11 +93,11 @@ def _of_events(row: Any) -> str:
 
 _LIST = (
     TableColumn("receipt", "receipt_id"),
-    "source",
+    TableColumn("source", cut="right"),
     TableColumn("received", "received_at", kind="time"),
     TableColumn("state", "became"),
     TableColumn("outcome"),
-    TableColumn("events", _of_events, cut="right"),
+    TableColumn("events", _of_events, cut="right", extra=True),
     TableColumn("bytes", "body_bytes", kind="number", extra=True),
     TableColumn("key", "key_id", cut="right", extra=True),
     TableColumn("address", cut="right", extra=True),
@@ -118,7 +118,7 @@ def list_(
         list[State] | None,
         typer.Option(
             metavar="STATE",
-            help="Only what is pending, resent (handled) or failed; may be given several times.",
+            help="Only what is pending, handled or failed; may be given several times.",
         ),
     ] = None,
     since: Since = None,

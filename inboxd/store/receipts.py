@@ -149,7 +149,7 @@ class ReceiptRow(TypedDict):
     """A receipt as operators see it.
 
     statuses: of its events (held: not written yet), up to a hundred. became: pending, failed (an
-    event is a dead letter, or was put away), resent (all were processed); None: history has
+    event is a dead letter, or was put away), handled (all were); None: history has
     forgotten them. body, headers: with `raw` only; no body: a duplicate, or it was erased.
     """
 
@@ -214,5 +214,5 @@ def _told(row: Row, statuses: dict[str, int]) -> ReceiptRow:
     elif statuses.keys() & {"held", "pending", "waiting"}:
         became = "pending"
     elif statuses:
-        became = "resent"
+        became = "handled"
     return cast("ReceiptRow", {**row, "statuses": statuses, "became": became})

@@ -95,8 +95,11 @@ def test_what_waits_and_what_holds_it_up(cli: Cli, sql: Sql) -> None:
     kept = Report(cli)
     kept.one("backlog: topic old", "ok")
     kept.one("kept: topic old", "warning", "of type test.a", "for 2h", 'types."test.a"')
-    kept.one("kept: topic lines", "notice", "1 ordering keys held", "inboxd topics blocked")
+    kept.one("kept: topic lines", "notice", "1 ordering key held", "inboxd topics blocked")
     kept.one("blocked lines: topic lines", "notice", "behind an event that nobody handles")
+    old = kept.of("backlog: topic old")[0]["found"]
+    assert "the oldest" not in old, "what is kept is not late, here no more than below"
+    assert "nobody handles: test.a" in old
     report.one("schedules", "warning", "daily")
     report.one("topics", "warning", "'gone'")
     report.one("paused", "notice", "topic held", "they move", "inboxd resume topic held")
@@ -111,6 +114,38 @@ def test_keys_that_are_taken_for_years(cli: Cli, sql: Sql) -> None:
     Report(cli).one(
         "unique keys", "notice", "'k' of type test.b is taken until 9998-01-01", "1 more key"
     )
+
+
+def test_what_was_meant_by_what_nobody_handles_is_asked(cli: Cli, sql: Sql) -> None:
+    sql(
+        "insert into inboxd.topics (name, mode, source) values ('balances', 'single', 'plugin'),"
+        " ('other', 'single', 'plugin')"
+    )
+    sql(
+        "insert into inboxd.workers (id, name, host, pid, version, events, commands, queues,"
+        " declares) values (gen_random_uuid(), 'w', 'h', 1, '0', '{bank.moved}', '{}', '{}', 'x')"
+    )
+    sql("insert into inboxd.events (type, topic) values ('zzz', 'balancse'), ('zzz', 'elsewhere')")
+    report = Report(cli)
+    report.one("kept: topic balancse", "notice", "'balancse' mean 'balances'?", "Correct it there")
+    assert "mean" not in report.of("kept: topic elsewhere")[0]["remedy"]
+
+
+def test_numbers_are_those_that_are_there(cli: Cli, sql: Sql) -> None:
+    """PostgreSQL has no estimate of a table that nothing has looked at yet."""
+    sql("insert into inboxd.commands (type, queue) select 'a.b', 'q' from generate_series(1, 3)")
+    cli("commands", "cancel", "--all", "--yes")
+    sql("select pg_stat_force_next_flush()")
+
+    def look() -> str:
+        return str(Report(cli).of("size: commands_history")[0]["found"])
+
+    until = time.monotonic() + 30
+    while not look().startswith("about 3 rows") and time.monotonic() < until:
+        time.sleep(0.1)
+    assert look().startswith("about 3 rows")
+    for line in Report(cli).findings:
+        assert ", 0 bytes" not in line["found"], line
 
 
 def test_ends_that_nobody_counts(cli: Cli, sql: Sql) -> None:

@@ -79,8 +79,19 @@ def test_a_narrow_table_cuts_types_from_the_left_and_errors_from_the_right() -> 
 def test_what_counts_least_is_left_out_and_told() -> None:
     lines = list(Table(COLUMNS, rows(tenant="acme" * 5)).lines(60))
     assert max(map(len, lines[:4])) <= 60
-    assert lines[-1] == "(left out for want of room: tenant, took; --wide shows all)"
+    assert lines[-1] == "(no room for tenant, took; --wide shows all)"
     assert "ship_order" in lines[2]
+
+
+def test_where_all_else_is_too_wide_the_last_columns_give_way_to_the_first() -> None:
+    """A table is never wider than the terminal, whatever its columns were told of themselves."""
+    titles = [f"column {number}" for number in range(9)]
+    table = Table([TableColumn(each, each) for each in titles], [dict.fromkeys(titles, "x" * 20)])
+    for width in (20, 40, 80, 250):
+        lines = list(table.lines(width))
+        assert max(map(len, lines[:3])) <= width
+        assert lines[0].startswith("column 0")
+    assert "no room for column 1, column 2" in list(table.lines(20))[-1]
 
 
 def test_wide_cuts_nothing() -> None:
@@ -146,6 +157,19 @@ def test_a_pipe_gets_a_line_a_row_with_tabs_and_whole_values(cli: Cli, sql: Sql)
     assert cells["type"] == "shop.ship_order"
     assert cells["error"] == error
     assert cells["tenant"] == "-"
+
+
+def test_a_pipe_is_aligned_on_demand(cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("a.b", "a.much_longer_type"):
+        sql("INSERT INTO inboxd.commands (queue, type) VALUES ('q', $1)", name)
+    titles, rule, *lines = cli("commands", "list", "--aligned").out.splitlines()
+    assert "\t" not in titles
+    assert set(rule) == {"-", " "}
+    places = {titles.index("type"), *(line.index("a.") for line in lines[:2])}
+    assert len(places) == 1, "one below the other"
+    assert "\t" in cli("commands", "list").out
+    assert "\t" not in cli("status", "--aligned").out
 
 
 @pytest.mark.usefixtures("terminal")

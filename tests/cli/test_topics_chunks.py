@@ -1,5 +1,6 @@
 """`inboxd topics chunks` and `flush`: what waits in chunks, and what an operator wants now."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -70,6 +71,18 @@ def test_a_batch_topic_whose_chunks_are_done(cli: Cli, sql: Sql) -> None:
 def test_chunks_of_a_topic_that_is_batch_no_more(cli: Cli, sql: Sql) -> None:
     sql("update inboxd.topics set mode = 'single'")
     assert len(cli("topics", "chunks", "shipments", "--json").json["chunks"]) == 2
+
+
+def test_what_waits_for_its_chunk_is_told_so(cli: Cli) -> None:
+    """It waits behind nobody; and a topic says when its next chunk is due."""
+    told = cli("topics", "list", "--aligned").out
+    assert "in line: " in told
+    assert "in batch topics, until their chunk is due" in told
+    first = cli("topics", "chunks", "shipments", "--json").json["chunks"][0]
+    shown = cli("topics", "show", "shipments").out
+    events = "1 event" if first["events"] == 1 else f"{first['events']} events"
+    assert re.search(rf"next chunk +(due|when it is full).*: {events} of key {first['key']}", shown)
+    assert "next chunk" not in cli("topics", "show", "shipments", "--json").out
 
 
 def test_a_chunk_is_wanted_now(cli: Cli, sql: Sql) -> None:

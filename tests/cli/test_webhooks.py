@@ -40,6 +40,22 @@ def listed(cli: Cli, *options: object) -> list[str]:
     ]
 
 
+def test_the_list_is_as_wide_as_the_terminal(
+    cli: Cli, came: Callable[..., Receipt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where one of them was a contradiction, the longest word of its column."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for payload in ({"n": 1}, {"n": 2}):
+        came(received("a.b", payload, dedup_key="k"), source="payments")
+    assert {row["outcome"] for row in cli("webhooks", "list", "--json").json["receipts"]} == {
+        "stored",
+        "contradiction",
+    }
+    lines = cli("webhooks", "list", "--aligned").out.splitlines()
+    assert [line for line in lines[:4] if len(line) > 80] == []
+    assert "contradiction" in "".join(lines)
+
+
 def test_receipts_are_listed_with_what_became_of_them(
     cli: Cli, came: Callable[..., Receipt], sql: Sql
 ) -> None:

@@ -61,7 +61,7 @@ async def test_what_is_not_settled_keeps_its_receipt(database: Database) -> None
         for each in needed:
             row = await receipts.one(session, each.receipt_id, raw=True)
             assert row is not None
-            assert (row.get("body"), row["became"] != "resent") == (each.body, True)
+            assert (row.get("body"), row["became"] != "handled") == (each.body, True)
         assert await receipts.one(session, page[0].receipt_id) is None
     await database.execute("delete from inboxd.events where type = 'waits'")
     await make_day(database, 41, "receipts")

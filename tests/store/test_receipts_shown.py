@@ -61,14 +61,14 @@ async def test_one_is_shown_with_what_came_if_that_is_asked_for(database: Databa
 
 @pytest.mark.parametrize(
     ("status", "word"),
-    [("succeeded", "resent"), ("dismissed", "failed"), ("cancelled", "failed")],
+    [("succeeded", "handled"), ("dismissed", "failed"), ("cancelled", "failed")],
 )
 async def test_what_became_of_it_is_what_became_of_its_events(
     database: Database, status: str, word: str
 ) -> None:
     await receive(database, receipt(received("first"), received("second")))
     await database.execute(_SETTLED, "first", status)
-    assert await became(database) == ["pending" if word == "resent" else word]
+    assert await became(database) == ["pending" if word == "handled" else word]
     await database.execute(_SETTLED, "second", "succeeded")
     assert await became(database) == [word]
     await database.execute("delete from inboxd.events_history")

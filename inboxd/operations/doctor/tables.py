@@ -29,9 +29,7 @@ def _judge_vacuum(schema: str, row: Row) -> Finding:
     if dead >= thresholds.DEAD_ROWS_LEAST:
         verdict = thresholds.DEAD_TIMES_DUE.judge(dead / max(1.0, row["due"]))
     ago = "never" if row["vacuumed"] is None else f"{span(row['vacuumed'])} ago"
-    found = (
-        f"{plural(dead, 'dead row')}, {row['live']:,} live, {size(row['bytes'])}; vacuumed {ago}"
-    )
+    found = f"{plural(dead, 'dead row')}, {row['live']:,} live, {_weight(row)}; vacuumed {ago}"
     remedy = f"run: VACUUM {name}; if they stay, see «oldest snapshot» below"
     if row["running"]:
         found += "; a vacuum runs"
@@ -43,6 +41,11 @@ def _judge_vacuum(schema: str, row: Row) -> Finding:
     return Finding(f"dead rows: {row['name']}", verdict, found, remedy, dead, "rows")
 
 
+def _weight(row: Row) -> str:
+    """How large a table is, as PostgreSQL counted when it looked at it last."""
+    return size(row["bytes"]) if row["bytes"] else "size not counted yet"
+
+
 async def oldest_snapshot(look: Look) -> AsyncIterator[Finding]:
     """The holders of old snapshots, which keep dead rows; the oldest first."""
     rows = await look.rows("doctor_snapshots", thresholds.SHOWN)
@@ -51,7 +54,7 @@ async def oldest_snapshot(look: Look) -> AsyncIterator[Finding]:
         yield finding
     if not told:
         oldest = max((row["age"] for row in rows), default=0)
-        found = f"{plural(oldest, 'transaction')} back" if rows else "none is held"
+        found = f"{plural(oldest, 'transaction')} back" if rows else "nothing keeps dead rows"
         yield Finding("oldest snapshot", Verdict.OK, found, figure=oldest, unit="transactions")
 
 
@@ -111,7 +114,8 @@ async def locks(look: Look) -> AsyncIterator[Finding]:
 async def sizes(look: Look) -> AsyncIterator[Finding]:
     """What history, bodies and the record of keys weigh."""
     for row in await look.rows("doctor_sizes"):
-        found = f"about {plural(row['rows'], 'row')}, {size(row['bytes'])}"
+        found = f"about {plural(row['rows'], 'row')}"
+        found += f", {_weight(row)}" if row["rows"] else ""
         if row["partitions"]:
             found += f" in {plural(row['partitions'], 'partition')}"
         levels = thresholds.DEDUP_ROWS if row["name"] == "dedup" else thresholds.ANY

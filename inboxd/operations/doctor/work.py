@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequen
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from inboxd.model.spelling import meant
 from inboxd.model.wording import plural, span
 from inboxd.operations.doctor import thresholds
 from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
-from inboxd.store import controls, listing, queues, schedules, statistics
+from inboxd.store import controls, listing, names, queues, schedules, statistics
 from inboxd.store import lines as store_lines
 from inboxd.store import suspects as store_suspects
 from inboxd.store import topics as store_topics
@@ -35,7 +36,8 @@ async def lines(look: Look) -> AsyncIterator[Finding]:
         verdict = thresholds.BACKLOG_SECONDS.judge(0.0 if name in paused_ else oldest)
         remedy = f"`inboxd topics show {name}` and `inboxd workers`: does one serve it?"
         found = f"{row['arrived']:,} arrived, {row['lined_up']:,} lined up"
-        found += f", the oldest arrival for {span(oldest)}"
+        if row["arrived"]:
+            found += f", the oldest arrived {span(oldest)} ago"
         if name in paused_:
             found += "; paused"
         subject = f"backlog: lines of topic {name}"
@@ -49,13 +51,17 @@ async def kept(look: Look) -> AsyncIterator[Finding]:
     held = [row for row in await store_topics.lines(look.session) if row["kept"]]
     found += [(row["topic"], None, row["kept"], row["kept_for"]) for row in held]
     found.sort(key=lambda each: -each[3])
+    declared = await names.declared(look.session.connection, look.session.sql) or {}
     for topic, type_, count, oldest in found[: thresholds.SHOWN]:
         more = "+" if count >= listing.COUNTED else ""
-        what = f"{count:,}{more} " + (f"of type {type_}" if type_ else "ordering keys held")
+        what = f"{count:,}{more} of type {type_}"
+        if type_ is None:
+            what = plural(count, "ordering key").replace(" ", f"{more} ", 1) + " held"
         remedy = "start a worker that handles the type, or set what becomes of it: "
         remedy += f'[types."{type_ or "…"}"] unhandled = "dead" or "ignore"'
         if type_ is None:
             remedy = f"`inboxd topics blocked --topic {topic}` names keys and types; {remedy}"
+        remedy = _perhaps(topic, type_, declared) + remedy
         text = f"{what}, that nobody handles, the oldest for {span(oldest)}"
         subject = f"kept: topic {topic}"
         yield thresholds.KEPT_SECONDS.find(subject, oldest, "seconds", text, remedy)
@@ -65,6 +71,15 @@ async def kept(look: Look) -> AsyncIterator[Finding]:
         yield Finding("kept", Verdict.NOTICE, f"{left} more types or topics", remedy, left)
     if not found:
         yield Finding("kept", Verdict.OK, "every event has a worker that handles it", figure=0)
+
+
+def _perhaps(topic: str, type_: str | None, declared: names.Names) -> str:
+    """What else was meant, perhaps, by a topic or type that nobody declares; and what to do."""
+    topics_ = {*declared.get("topic", ()), *declared.get("topic of settings", ())}
+    for name, known in ((topic, topics_), (type_, declared.get("event type", frozenset()))):
+        if name and name not in known and (near := meant(name, known)):
+            return f"did whoever writes {name!r} mean {near!r}? Correct it there; or "
+    return ""
 
 
 async def lanes(look: Look) -> AsyncIterator[Finding]:
@@ -88,13 +103,18 @@ def _judge_lane(
 ) -> Finding:
     """One topic or queue, all its types together."""
     stopped = {row["type"] for row in rows if {(kind, name), ("type", row["type"])} & set(paused)}
-    meant = stopped | {row["type"] for row in rows if row.get("kept")}
-    oldest = max((row["oldest"] or 0.0 for row in rows if row["type"] not in meant), default=0.0)
+    held = stopped | {row["type"] for row in rows if row.get("kept")}
+    judged = [row for row in rows if row["type"] not in held]
+    oldest = max((row["oldest"] or 0.0 for row in judged), default=0.0)
     pending, due = (sum(row[what] for row in rows) for what in ("pending", "due"))
     more = "+" if any(row["pending"] >= listing.COUNTED for row in rows) else ""
-    found = f"{pending:,}{more} pending, {due:,} due, the oldest for {span(oldest)}"
+    found = f"{pending:,}{more} pending, {due:,} due"
+    if any(row["due"] for row in judged):
+        found += f", the oldest for {span(oldest)}"
     if stopped:
         found += f"; paused: {', '.join(sorted(stopped))}"
+    if unhandled := held - stopped:
+        found += f"; nobody handles: {', '.join(sorted(unhandled))} (see kept)"
     where = "inboxd status" if kind == "topic" else f"inboxd queues show {name}"
     remedy = f"`{where}` and `inboxd workers`: does one serve it, and is it enough?"
     subject = f"backlog: {kind} {name}"
@@ -116,7 +136,7 @@ async def dead_letters(look: Look) -> AsyncIterator[Finding]:
                 verdict, thresholds.FAILED_LAST_HOUR.judge(lately), key=lambda each: each.rank
             )
         more = "+" if any(row["failed"] >= listing.COUNTED for row in rows) else ""
-        found = f"{failed:,}{more}; {plural(lately, 'attempt')} ended so within the last hour"
+        found = f"{failed:,}{more} wait for a person; {lately:,} came within the last hour"
         remedy = "`inboxd failures list`, then replay or dismiss them"
         yield Finding(f"dead letters: {table}", verdict, found, remedy, failed, "rows")
 
@@ -198,7 +218,7 @@ async def running(look: Look) -> AsyncIterator[Finding]:
         yield Finding("stuck leases", verdict, found, remedy, silence, "seconds")
     if not lost:
         held = sum(row["commands"] for row in rows)
-        found = f"none: {plural(held, 'running command')}, all in living hands"
+        found = f"none: {plural(held, 'running command')}, all held by living workers"
         yield Finding("stuck leases", Verdict.OK, found, figure=0)
     longest = max(
         (row for row in rows if row["alive"]), key=lambda row: row["oldest"], default=None

@@ -17,7 +17,8 @@ WITH RECURSIVE part(root, oid) AS (
       FROM pg_index i JOIN relation x ON x.oid = i.indexrelid GROUP BY i.indrelid
 )
 SELECT r.relname AS name, count(*) FILTER (WHERE c.oid <> r.oid) AS partitions,
-       coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint AS rows,
+       -- The estimate of a table that nothing has looked at is none, or of a time when it was empty.
+       coalesce(sum(greatest(c.reltuples, pg_stat_get_live_tuples(c.oid))), 0)::bigint AS rows,
        (sum(c.pages + coalesce(w.pages, 0)) * current_setting('block_size')::bigint)::bigint AS bytes
   FROM part
   JOIN relation r ON r.oid = part.root
