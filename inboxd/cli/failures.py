@@ -157,7 +157,10 @@ def _parts(group: "Group", sample: list[dict[str, Any]], spread: "Spread | None"
     name = group.fingerprint
     yield Fields({**_fields(group), **_spread(spread, group.count)}, f"Group {name}")
     yield columns.table(_SAMPLE, sample)
-    yield f"Run them again: inboxd {group.table} replay --group {name} --dry-run"
+    yield (
+        f"Run them again: inboxd {group.table} replay --group {name} --dry-run\n"
+        f"The newest one's payload: inboxd {group.table} show {group.last_id} --payload"
+    )
 
 
 def _spread(spread: "Spread | None", count: int) -> dict[str, object]:

@@ -130,8 +130,9 @@ def _print(
         lambda session: _find(session, given.settings, table, wanted, look, page)
     )
     lane = TableColumn("topic" if table == "events" else "queue", cut="left")
+    status, error = TableColumn("status", _status), TableColumn("error", _error, cut="right")
     tenant = TableColumn("tenant", _tenant, cut="right", extra=True)
-    shown = ("id", "type", lane, "status", "attempts", tenant, "created", "took", "error")
+    shown = ("id", "type", lane, status, "attempts", tenant, "created", "took", error)
     given.print(
         found.document(table), [columns.table(shown, found.rows)], _how_far(found, page.limit)
     )
@@ -166,11 +167,24 @@ async def _find(
         found = await operations.search(session, table, wanted, **where, look=look)
     tenants = operations.Tenants(settings.tenants)
     await operations.label_rows(session, table, found.rows, tenants)
+    await operations.mark_replayed(session, table, found.rows)
     told = [
         await operations.unknown(session, kind, name, also=named_in(settings, kind))
         for kind, name in (() if found.rows else operations.names_of(table, wanted))
     ]
     return found, [each for each in (*told, tenants.trouble) if each]
+
+
+def _status(row: dict[str, Any]) -> str:
+    """With the row that a dead letter runs again as."""
+    new = row.get("replayed_as")
+    return row["status"] if new is None else f"{row['status']}, replayed as {new}"
+
+
+def _error(row: dict[str, Any]) -> str | None:
+    """The newest one; of what succeeded it says that it was an earlier attempt's."""
+    error: str | None = row["error"]
+    return f"(before) {error}" if error and row["status"] == Status.SUCCEEDED else error
 
 
 def _tenant(row: dict[str, Any]) -> str | None:

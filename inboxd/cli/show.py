@@ -14,9 +14,9 @@ import typer
 
 from inboxd.cli import columns
 from inboxd.cli.breakers import LIST as BREAKERS
+from inboxd.cli.errors_shown import fields_at_fault, folded
 from inboxd.cli.options import Looking
 from inboxd.cli.output import Document, Fields, Part, TableColumn
-from inboxd.cli.output import show as shown
 from inboxd.errors import UsageError
 from inboxd.model.lifecycle import Status
 from inboxd.model.row_id import read_row_id
@@ -108,7 +108,17 @@ def print_one(table: "HotTable", id: str, given: Showing) -> None:
     told = [f"This role may not read: {', '.join(withheld)}."] if withheld else []
     if missing := found.get("names_missing"):
         told.append(missing[:1].upper() + missing[1:])
+    if not (given.payload or withheld):
+        told.append(_payload_told(table, found))
     given.print(found, _parts(found, verbose=given.verbose), told)
+
+
+def _payload_told(table: "HotTable", row: dict[str, Any]) -> str:
+    """Where its payload is to be had; an error names a field and no value."""
+    told = f"Its payload: inboxd {table} show {row['id']} --payload"
+    if fields := fields_at_fault(row["errors"] or ()):
+        told += f" (also what came at {', '.join(fields)}: errors keep no values)"
+    return told
 
 
 def _receipt_told(receipt: dict[str, Any]) -> Iterator[Part]:
@@ -136,9 +146,7 @@ def _parts(row: dict[str, Any], *, verbose: bool) -> Iterator[Part]:
     for key, shown_columns in _TABLES.items():
         if row.get(key):
             yield columns.table(shown_columns, row[key])
-    for error in row["errors"] or ():
-        at = shown(_read("at", error.get("at")))
-        yield Fields({k: v for k, v in error.items() if k != "at"}, f"Error at {at}")
+    yield from folded(row["errors"] or ())
     for key in ("headers", "payload", "progress", "result"):
         if row.get(key) is not None:
             yield Document(key, row[key])

@@ -279,7 +279,9 @@ def _resume(
         try:
             sent = yield yielded
         except BaseException as error:  # noqa: BLE001 - whatever the loop throws in is the handler's
-            step = partial(coroutine.throw, error)
+            # Without this function's frame: below the driver's it would look like the fault.
+            came_from = error.__traceback__ and error.__traceback__.tb_next
+            step = partial(coroutine.throw, error.with_traceback(came_from))
         else:
             step = partial(coroutine.send, sent)
         try:

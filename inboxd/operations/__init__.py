@@ -86,7 +86,15 @@ from inboxd.operations.rows import (
     reschedule,
     told,
 )
-from inboxd.operations.story import Story, created_by, origin_of, replays_of, trace, waits_of
+from inboxd.operations.story import (
+    Story,
+    created_by,
+    mark_replayed,
+    origin_of,
+    replays_of,
+    trace,
+    waits_of,
+)
 from inboxd.operations.waiting import why
 
 __all__ = [
@@ -151,6 +159,7 @@ __all__ = [
     "force_breaker",
     "label_rows",
     "look_up",
+    "mark_replayed",
     "members_of",
     "movable",
     "names_of",

@@ -15,6 +15,7 @@ from uuid import UUID
 import orjson
 
 from inboxd.errors import Conflict, NotFound
+from inboxd.model.lifecycle import Status
 from inboxd.model.story import RECEIPT, Key, Member, Sketch, StoryNode
 from inboxd.model.story_drawing import as_json
 from inboxd.model.story_times import RowTimes, Waterfall, times_of, waterfall
@@ -22,6 +23,7 @@ from inboxd.store import receipts
 from inboxd.store import story as store
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
+from inboxd.store.wakeups import HotTable
 
 _LEVELS = 100
 _PARENTS = 100  # whose children are read in one statement
@@ -122,6 +124,18 @@ async def replays_of(session: Session, kind: str, id: int) -> list[dict[str, Any
     """When, by whom and as which row an event or command was replayed, the oldest first."""
     rows = await store.replays(session, [(kind, id)], _CHILDREN)
     return [dict(row) for row in rows]
+
+
+async def mark_replayed(session: Session, table: HotTable, rows: Sequence[dict[str, Any]]) -> None:
+    """Add `replayed_as` to each command of a list: the row that a dead letter last ran again as."""
+    if table == "events":
+        return  # an event runs again in place
+    dead = [("command", row["id"]) for row in rows if row["status"] == Status.FAILED]
+    replays = await store.replays(session, dead, 1) if dead else []
+    news = {row["old_id"]: row["new_id"] for row in replays}
+    for row in rows:
+        new = news.get(row["id"])
+        row["replayed_as"] = None if new == row["id"] else new
 
 
 async def waits_of(session: Session, uuid: UUID) -> list[dict[str, Any]]:

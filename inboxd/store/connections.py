@@ -340,7 +340,7 @@ _TO_THE_DAEMON = "grant it to the daemon's role; see: inboxd check"
 
 @contextmanager
 def explained(
-    to_the_denied: str = _TO_THE_DAEMON, asked: Connection | None = None
+    to_the_denied: str = _TO_THE_DAEMON, asked: "Connection | None" = None
 ) -> Iterator[None]:
     """What fails in the block comes out in words, as DatabaseError or SchemaError.
 
@@ -360,7 +360,7 @@ def explained(
 def explain(
     error: asyncpg.PostgresError,
     to_the_denied: str = _TO_THE_DAEMON,
-    asked: Connection | None = None,
+    asked: "Connection | None" = None,
 ) -> DatabaseError | SchemaError:
     """A statement's failure in words to act on, without its DETAIL, which quotes rows."""
     said = redact(str(error.args[0]) if error.args else type(error).__name__)

@@ -130,6 +130,89 @@ def test_list_shows_no_payload_and_a_table_for_people(cli: Cli, sql: Sql) -> Non
     assert "a.b\ufffd[31m" in cli("events", "list").out
 
 
+def test_a_dead_letter_that_was_replayed_says_as_which_row(cli: Cli, sql: Sql) -> None:
+    old, other = send(sql), send(sql)
+    for id_ in (old, other):
+        fail(sql, "commands", id_)
+    new = cli("commands", "replay", old, "--json").json["replayed"][0]["new_id"]
+    assert new != old
+    listed = {row["id"]: row for row in cli("commands", "list", "--json").json["commands"]}
+    assert {id_: row["replayed_as"] for id_, row in listed.items()} == {
+        old: new,
+        other: None,
+        new: None,
+    }
+    assert f"failed, replayed as {new}" in cli("commands", "list").out
+
+
+def test_an_error_of_what_succeeded_was_before(cli: Cli, sql: Sql) -> None:
+    id_ = send(sql)
+    sql(
+        """UPDATE inboxd.commands SET status = 'running', worker_id = gen_random_uuid(), errors =
+            '[{"at": "2026-01-01T00:00:00Z", "attempt": 1, "error": "Retry: it is busy"}]'"""
+    )
+    sql(
+        """WITH gone AS (DELETE FROM inboxd.commands WHERE id = $1 RETURNING *)
+           INSERT INTO inboxd.commands_history
+                  (id, command_id, queue, type, schema_version, status, attempts, crashes, run_at,
+                   created_at, updated_at, finished_at, duration, payload, errors)
+           SELECT id, command_id, queue, type, schema_version, 'succeeded', 2, crashes, run_at,
+                  created_at, now(), now(), interval '250 ms', payload, errors FROM gone""",
+        id_,
+    )
+    assert "\t(before) Retry: it is busy" in cli("commands", "list").out
+    assert cli("commands", "list", "--json").json["commands"][0]["error"] == "Retry: it is busy"
+
+
+def test_equal_errors_are_shown_once_and_the_newest_first(cli: Cli, sql: Sql) -> None:
+    """Fifteen attempts that end in one way are not four hundred lines."""
+    id_ = send(sql)
+    errors = [
+        {
+            "at": f"2026-01-01T00:00:{number:02}Z",
+            "attempt": number,
+            "worker": f"w{number % 2}",
+            "error": "ValueError: no" if number > 1 else "KeyError: 'yes'",
+            "traceback": "  File plugin.py, line 7",
+        }
+        for number in range(1, 16)
+    ]
+    sql(
+        "UPDATE inboxd.commands SET status = 'failed', attempts = 15, errors = $2 WHERE id = $1",
+        id_,
+        json.dumps(errors),
+    )
+    shown = cli("commands", "show", id_)
+    assert shown.out.count("Error at") == 2
+    assert shown.out.count("plugin.py") == 2
+    assert shown.out.index("ValueError") < shown.out.index("KeyError")
+    assert "2 to 15, 14 times" in shown.out
+    assert "the same since 2026-01-01 00:00:02" in shown.out
+    assert [each["attempt"] for each in cli("commands", "show", id_, "--json").json["errors"]] == [
+        *range(1, 16)
+    ], "programs get each"
+
+
+def test_where_the_payload_is_to_be_had_is_said(cli: Cli, sql: Sql) -> None:
+    """An error names the field at fault and keeps no value: it may be somebody's secret."""
+    id_ = send(sql, payload='{"status": "FINISHED"}')
+    sql(
+        """UPDATE inboxd.commands SET status = 'failed', attempts = 1, fingerprint = 'f1', errors =
+           '[{"at": "2026-01-01T00:00:00Z", "attempt": 1, "path": "status",
+              "error": "PayloadError: status: Input should be live"}]' WHERE id = $1""",
+        id_,
+    )
+    shown = cli("commands", "show", id_)
+    assert f"Its payload: inboxd commands show {id_} --payload" in shown.err
+    assert "what came at status: errors keep no values" in shown.err
+    assert "FINISHED" not in shown.out + shown.err
+    with_payload = cli("commands", "show", id_, "--payload")
+    assert "FINISHED" in with_payload.out
+    assert "--payload" not in with_payload.err
+    assert f"inboxd commands show {id_} --payload" in cli("failures", "show", "f1").out
+    assert cli("commands", "show", id_, "--json").err == ""
+
+
 def test_bad_filters_are_usage_errors(cli: Cli) -> None:
     assert cli("events", "list", "--since", "yesterday").code == 2
     assert cli("events", "list", "--status", "lost").code == 2
