@@ -38,7 +38,7 @@ from inboxd.cli.dev import dev
 from inboxd.cli.doctor import doctor
 from inboxd.cli.erase import erase
 from inboxd.cli.exits import Exit, exit_code
-from inboxd.cli.groups import MISTYPED, CommandGroup
+from inboxd.cli.groups import MISTYPED, CommandGroup, in_our_words
 from inboxd.cli.man import man
 from inboxd.cli.new import new
 from inboxd.cli.notices import notices
@@ -193,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if told := error.format_message():  # none, where the help was printed instead
             context = getattr(error, "ctx", None)
             usage = "" if context is None else f"\n{context.get_usage()}"
-            typer.echo(f"inboxd: {told}{usage}", err=True)
+            typer.echo(f"inboxd: {in_our_words(told)}{usage}", err=True)
         sys.exit(error.exit_code)
     except OSError as error:
         if not _is_of_output(error):

@@ -7,6 +7,7 @@ its type's name.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -109,9 +110,48 @@ class _Group(TyperGroup):
         found = super().get_command(ctx, cmd_name)
         return found or super().get_command(ctx, _OTHER_NAMES.get(cmd_name, ""))
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As Typer's; of a name that stands elsewhere, it says where."""
+        try:
+            return super().resolve_command(ctx, args)
+        except MISTYPED as error:
+            known = _called(args[0], ctx.find_root().command) if args else []
+            if known and isinstance(told := getattr(error, "message", None), str):
+                vars(error)["message"] = f"{told.rstrip('.')}. There is: {', '.join(known)}."
+            raise
+
     def get_params(self, ctx: Any) -> list[Any]:
         """As a command's."""
         return _plain(super().get_params(ctx))
+
+
+def _called(name: str, group: Any, above: str = "") -> list[str]:
+    """The commands below a group that are called so, by all their words."""
+    found = []
+    for own, command in group.commands.items():
+        path = f"{above} {own}".strip()
+        if own == name and not command.hidden:
+            found.append(path)
+        if isinstance(command, _Group):
+            found += _called(name, command, path)
+    return found
+
+
+# What the library that reads values says, in words for whoever typed them.
+_WORDS = (
+    (r"Value error, ", ""),
+    (r"Input should be a valid integer\b.*", "it is not a whole number"),
+    (r"Input should be a valid number\b.*", "it is not a number"),
+    (r"Input should be greater than or equal to (\S+)", r"it is to be \1 at least"),
+    (r"Input should be less than or equal to (\S+)", r"it is to be \1 at most"),
+)
+
+
+def in_our_words(told: str) -> str:
+    """What is said of something mistyped."""
+    for words, ours in _WORDS:
+        told = re.sub(words, ours, told)
+    return told
 
 
 def _plain(params: list[Any]) -> list[Any]:

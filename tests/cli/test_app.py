@@ -91,6 +91,39 @@ def test_version_and_module(run_cli: Cli) -> None:
     assert done.stdout == expected
 
 
+@pytest.mark.parametrize(
+    ("typed", "there_is"),
+    [
+        ("replay", ["commands replay", "events replay", "failures replay", "webhooks replay"]),
+        ("show 3", ["commands show", "events show", "topics show"]),
+        ("commands pause x", ["pause", "webhooks pause"]),
+    ],
+)
+def test_a_command_that_stands_elsewhere_is_named(
+    run_cli: Cli, typed: str, there_is: list[str]
+) -> None:
+    result = run_cli(*typed.split())
+    assert (result.code, result.out) == (2, "")
+    named = result.err.partition("There is: ")[2].partition(".\n")[0].split(", ")
+    assert set(there_is) <= set(named), result.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("events list --status done", "'done' is not one of 'pending', "),
+        ("events list --limit x", "Invalid value for '--limit'"),
+        ("status --minutes 0", "Invalid value for '--minutes'"),
+    ],
+)
+def test_a_wrong_value_is_told_in_words_of_ours(run_cli: Cli, typed: str, told: str) -> None:
+    result = run_cli(*typed.split())
+    assert (result.code, result.out) == (2, "")
+    assert told in result.err
+    for theirs in ("Value error", "Input should", "parse"):
+        assert theirs not in result.err
+
+
 def test_usage_errors(run_cli: Cli) -> None:
     for arguments in (["nonsense"], ["events", "nonsense"], ["events", "show"], ["run", "--fast"]):
         result = run_cli(*arguments)
