@@ -67,7 +67,10 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows below their columns' titles, with a title of its own where there are several tables."""
+    """Rows below their columns' titles, with a title of its own where there are several tables.
+
+    Without columns it is its title alone.
+    """
 
     columns: Sequence[TableColumn]
     rows: Sequence[Any]
@@ -78,6 +81,8 @@ class Table:
         columns, cells, widths = self._fitted(width)
         if self.title:
             yield self.title
+        if not columns:
+            return
         titles = [
             _cut(each.title, room, "right") for each, room in zip(columns, widths, strict=True)
         ]
@@ -95,6 +100,8 @@ class Table:
         """As a pipe gets it: whole values between tabs."""
         if self.title:
             yield self.title
+        if not self.columns:
+            return
         yield "\t".join(each.title for each in self.columns)
         for row in self.rows:
             yield "\t".join(show(_in_one_line(each.of(row))) for each in self.columns)

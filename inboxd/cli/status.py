@@ -244,7 +244,7 @@ async def _look_once(session: "Session", minutes: int, settings: "Settings") -> 
 
 
 def tables(found: dict[str, Any], minutes: int) -> list[Table]:
-    """Those that have rows; workers and lanes are always shown."""
+    """What asks for a person first; then those that have rows: workers and lanes in any case."""
     suspects = [found["suspects"]] if found["suspects"]["groups"] else []
     workers, receivers = together(found["workers"]), together(found["receivers"])
     last = plural(minutes, "minute").removeprefix("1 ")
@@ -256,15 +256,45 @@ def tables(found: dict[str, Any], minutes: int) -> list[Table]:
         (f"Receivers: {len(receivers)}", _RECEIVERS, receivers),
         ("Sources of messages", MESSAGES, found["messages"]),
         (f"Done in the last {last}", _DONE, found["throughput"]),
-        ("From creation to success", _COMPLETED, found["completed"]),
+        ("From creation to success", _COMPLETED, _told_once(found["completed"])),
         ("Progress of running commands", _PROGRESS, found["progress"]),
         # Last, because it is the longest: a small screen cuts the end.
         (f"Lanes, {_counted(found['sample'])}", lanes, found["lanes"]),
     ]
     return [
-        columns.table(of, rows, title)
-        for title, of, rows in shown
-        if rows or of in (_LIVING, lanes)
+        Table((), (), _dead_letters(found)),
+        *(
+            columns.table(of if rows else (), rows, title)
+            for title, of, rows in shown
+            if rows or of in (_LIVING, lanes)
+        ),
+    ]
+
+
+def _dead_letters(found: dict[str, Any]) -> str:
+    """How many there are, of which kind, and where they are told of."""
+    most, counts, cut = found["sample"]["failed_counted_to"], dict[str, int](), False
+    for lane in found["lanes"]:
+        counts[lane["kind"]] = counts.get(lane["kind"], 0) + lane["failed"]
+        cut |= lane["failed"] >= most
+    if not (total := sum(counts.values())):
+        return "Dead letters: none"
+    each = ", ".join(plural(count, kind) for kind, count in counts.items() if count)
+    return f"Dead letters: {total:,}{'+' if cut else ''} ({each}); see: inboxd failures list"
+
+
+def _told_once(completed: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without the last day of a type, where all of it was in the last hour."""
+    hours = {
+        (row["kind"], row["type"]): (row["completed"], row["attempts"])
+        for row in completed
+        if row["hours"] == 1
+    }
+    return [
+        row
+        for row in completed
+        if row["hours"] == 1
+        or hours.get((row["kind"], row["type"])) != (row["completed"], row["attempts"])
     ]
 
 

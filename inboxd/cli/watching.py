@@ -78,7 +78,8 @@ async def watch(
                 print_json(found)
             else:
                 at = show(datetime.now(UTC))
-                given.print({}, [f"--- {at}", *drawn(found), *tables(found), ""])
+                first, *rest = tables(found)
+                given.print({}, [f"--- {at}", first, *drawn(found), *rest, ""])
                 sys.stdout.flush()
         except BrokenPipeError as gone:
             return gone
@@ -102,7 +103,8 @@ async def _draw_over(
     async def look() -> Text:
         found = await looked()
         width = None if wide else terminal_width()
-        parts = ["\n".join(table.lines(width)) for table in (*drawn(found), *tables(found))]
+        first, *rest = tables(found)
+        parts = ["\n".join(table.lines(width)) for table in (first, *drawn(found), *rest)]
         return Text(encodable("\n\n".join(parts), encoding))
 
     with Live(await look(), screen=True, auto_refresh=False) as live:

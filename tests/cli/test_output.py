@@ -175,7 +175,7 @@ def test_a_pipe_is_aligned_on_demand(cli: Cli, sql: Sql, monkeypatch: pytest.Mon
 @pytest.mark.usefixtures("terminal")
 def test_status_has_titles_and_says_over_what_time(cli: Cli) -> None:
     found = cli("status", "--minutes", "7").out
-    assert found.startswith("Workers: 0\n")
+    assert found.startswith("Dead letters: none\n\nWorkers: 0\n\n"), "no titles above no rows"
     assert "\nLanes, counted now: no worker has taken a sample\n" in found
     assert "Progress" not in found, "a table without rows"
 

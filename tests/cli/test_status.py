@@ -88,12 +88,23 @@ def test_status_counts_lanes_workers_and_throughput(cli: Cli, sql: Sql) -> None:
     assert [hour[key] for key in ("after_replay", "failed_again")] == [0, 1]
     assert (day["hours"], day["attempts"], day["completed"]) == (24, 119, 109)
     out = cli("status").out
+    assert out.startswith("Dead letters: 3 (2 events, 1 command); see: inboxd failures list\n")
     assert "10000+" in out
     assert "200ms" in out
     assert [line for line in out.splitlines() if "hour\tcommand\tc.d\t10\t30s" in line]
     assert "15 %" in out, "3 of 20 attempts"
     assert "67 %" in out, "2 of 3 that came to an end"
     assert [line.split()[-1] for line in out.splitlines() if "\tlater\t" in line] == ["kept"]
+
+
+def test_what_the_last_day_and_the_last_hour_say_alike_is_said_once(cli: Cli, sql: Sql) -> None:
+    _fill(sql)
+    assert "\nday\tcommand\tc.d\t" in cli("status").out
+    sql("DELETE FROM inboxd.stats_written WHERE minute < now() - interval '70 min'")
+    assert [row["hours"] for row in cli("status", "--json").json["completed"]] == [1, 24]
+    out = cli("status").out
+    assert "\nhour\tcommand\tc.d\t" in out
+    assert "\nday\t" not in out
 
 
 def test_workers_lists_the_living_and_on_request_the_others(cli: Cli, sql: Sql) -> None:

@@ -128,7 +128,7 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_one_look_below_the_other(
     assert "--- 20" in seen
     lines = seen.replace("\r", "").splitlines()
     assert [line for line in lines if line.startswith("events out") and "█" in line]
-    assert max(len(line) for line in lines if not line.startswith("(left out")) <= 80
+    assert max(len(line) for line in lines if not line.startswith("(no room")) <= 80
 
 
 def test_a_terminal_without_unicode_gets_ascii(database: Database) -> None:
