@@ -120,11 +120,15 @@ def write_file(given: Asking, options: FileOptions, kind: "Kind[Any]", *, force:
         async def run(session: "Session") -> None:
             from inboxd import operations
             from inboxd.cli.json_lines import LineJudge, LineReader
+            from inboxd.registry.payload_models import models_here
             from inboxd.store.imports import ImportedFile
 
             also = partial(named_in, given.settings)
-            remarks = None if force else await operations.remarks(session, also)
-            reader = LineReader(file, LineJudge(kind, remarks))
+            remarks, refusal = None, None
+            if not force:
+                remarks = await operations.remarks(session, also)
+                refusal = partial(models_here(given.settings).refusal, kind.noun)
+            reader = LineReader(file, LineJudge(kind, remarks, refusal))
             source = ImportedFile(kind.noun, name)  # type: ignore[arg-type]
             with _progress(file, shown=not given.json) as advance:
                 await _write_lines(session, source, reader, options, tally, advance)

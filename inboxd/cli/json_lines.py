@@ -29,6 +29,8 @@ _TOO_LONG = f"it has more than {LONGEST >> 20} MiB, the most that a line may hav
 Judge = Callable[[bytes], str | None]
 # What there is to say of a name of a kind (type, topic, queue).
 Remark = Callable[[Named, str], str | None]
+# Why handlers would not take a payload: of a type, for a topic, in a version, as JSON.
+Refusal = Callable[[str, str | None, int, str], str | None]
 
 
 @dataclass(slots=True)
@@ -98,8 +100,14 @@ class LineReader:
 class LineJudge:
     """Finds what is wrong with a line of events, or of commands."""
 
-    def __init__(self, kind: "Kind[Any]", remark: Remark | None) -> None:
-        """`remark` has what there is to say of a name; None: any name is good."""
+    def __init__(
+        self, kind: "Kind[Any]", remark: Remark | None, refusal: Refusal | None = None
+    ) -> None:
+        """`remark` has what there is to say of a name; None: any name is good.
+
+        refusal: the same of payloads.
+        """
+        self._refusal = refusal
         checked = {each.field: _FORMS.get(each.type, _same)(each.check) for each in kind.columns}
         self._checks: dict[str, Check] = {**checked, "type": checks.name, "payload": _anything}
         if kind is EVENTS:
@@ -124,7 +132,8 @@ class LineJudge:
                 return f"{key} {problem}"
         if row.get("type") is None:
             return "it has no type"
-        return self._remark and self._undeclared(row, self._remark)
+        told = self._remark and self._undeclared(row, self._remark)
+        return told or (self._refusal and self._refused(row, self._refusal))
 
     def _undeclared(self, row: dict[str, Any], remark: Remark) -> str | None:
         for key, kind in self._names:
@@ -132,6 +141,12 @@ class LineJudge:
             if name is not None and (told := remark(kind, name)):
                 return told
         return None
+
+    def _refused(self, row: dict[str, Any], refusal: Refusal) -> str | None:
+        payload = row.get("payload")
+        text = orjson.dumps({} if payload is None else payload).decode()
+        version = row.get("schema_version") or 1
+        return refusal(row["type"], row.get("topic"), version, text)
 
 
 Check = Callable[[Any], str | None]

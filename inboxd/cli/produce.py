@@ -17,11 +17,12 @@ from inboxd.cli.completion import Completion, declared
 from inboxd.cli.exits import Exit
 from inboxd.cli.options import Asking, Force, named_in
 from inboxd.cli.output import print_json, show
-from inboxd.errors import UsageError
+from inboxd.errors import NoHandler, PayloadError, UsageError
 from inboxd.model.row_id import read_uuid
 
 if TYPE_CHECKING:
     from inboxd.operations import Named
+    from inboxd.registry.payload_models import Kind
     from inboxd.store.producing import Entry, WrittenEntry
     from inboxd.store.session import Session
 
@@ -59,11 +60,22 @@ class _New(Asking):
         None
     )
     force: Force = False
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Write nothing: say whether the handlers that are installed here take it.",
+        ),
+    ] = False
 
     def refuse_beside_file(self, *arguments: str | None) -> None:
         """Raise UsageError for what is said of one row, where there are many."""
         said = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
-        if any(argument is not None for argument in arguments) or set(said) - {*_NO_COLUMNS}:
+        if (
+            any(argument is not None for argument in arguments)
+            or set(said) - {*_NO_COLUMNS}
+            or self.check
+        ):
             raise UsageError(
                 "with --file each line names its type, its payload and its columns: leave out "
                 "TYPE, JSON and the options of one row."
@@ -81,7 +93,7 @@ class _New(Asking):
         return Entry(type=type_, payload=read_payload(payload), **given)
 
 
-_NO_COLUMNS = ("config", "json", "force")
+_NO_COLUMNS = ("config", "json", "force", "check")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +159,8 @@ def emit(
         write_file(given, many, EVENTS, force=given.force)
         return
     type, entry = _one(type, payload, given, many)
+    if _is_checked_only("event", entry, given):
+        return
 
     async def write(session: "Session") -> "tuple[WrittenEntry, list[dict[str, Any]]]":
         written = await producing.emit(session, entry)
@@ -172,6 +186,8 @@ def send(
         write_file(given, many, COMMANDS, force=given.force)
         return
     type, entry = _one(type, payload, given, many)
+    if _is_checked_only("command", entry, given):
+        return
     names: dict[Named, str | None] = {"command type": type, "queue": given.lane}
     written = _produce(given, names, lambda session: producing.send(session, entry))
     _confirm("command", written, json=given.json)
@@ -185,6 +201,34 @@ def _one(
     if type_ is None:
         raise UsageError("a TYPE is missing, or --file with many.")
     return type_, given.entry(type_, "{}" if payload is None else payload)
+
+
+def _is_checked_only(kind: "Kind", entry: "Entry", given: _New) -> bool:
+    """Whether nothing is to be written, which is told then.
+
+    Raises PayloadError for a payload that a handler here would refuse, NoHandler if it is only
+    checked and nobody here handles it.
+    """
+    from inboxd.registry.payload_models import models_here
+
+    if given.force and not given.check:
+        return False
+    models, topic = models_here(given.settings), entry.lane if kind == "event" else None
+    told = models.refusal(kind, entry.type, topic, entry.schema_version, entry.payload)
+    if told is not None:
+        refused = PayloadError(f"{told} Nothing was written")
+        raise refused.on_terminals("" if given.check else "; --force writes it all the same")
+    if not given.check:
+        return False
+    handlers = models.handlers(kind, entry.type, topic)
+    if not handlers:
+        raise NoHandler(
+            f"no plugin that is installed here handles the {kind} {entry.type!r}: nothing was "
+            "checked, and nothing written"
+        )
+    names = [each.name for each in handlers]
+    given.tell({"taken_by": names}, f"It is taken by {', '.join(names)}; nothing was written.")
+    return True
 
 
 def _produce(
