@@ -55,6 +55,10 @@ class DatabaseError(InboxdError):
     """The database cannot be used: it is unreachable, or a privilege is missing."""
 
 
+class DatabaseAway(DatabaseError):
+    """The database does not answer: wait until it takes connections, or correct where it is."""
+
+
 class SpoolFull(InboxdError):
     """There is no room in the spool: mend the database, so that it drains, or give it more."""
 

@@ -14,8 +14,8 @@ from anyio.abc import TaskGroup
 from inboxd.engine.parts import Parts
 from inboxd.errors import SettingsError, UsageError
 from inboxd.inbound.messages.source import SourceReader
-from inboxd.model.outcome import explain
 from inboxd.store import message_readers
+from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import get_logger
 
@@ -56,7 +56,7 @@ class MessageSources:
                 async with borrow(self._parts.pool, _PATIENCE) as connection:
                     await what(connection, self._parts.sql, *given)
             except Exception as error:  # noqa: BLE001 - a courtesy
-                _log.warning("readers of messages are not shown", reason=explain(error).error)
+                OUTAGE.warn(_log.warning, "readers of messages are not shown", error)
 
 
 def _reader(parts: Parts, tasks: TaskGroup, name: str) -> SourceReader:

@@ -18,6 +18,7 @@ from inboxd.model.outcome import explain
 from inboxd.model.wording import span
 from inboxd.store import controls, migrations, receivers, row_security
 from inboxd.store.connections import Connection, explained, is_away
+from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.receivers import ReceiverIdentity, SpoolSight, State
 from inboxd.store.statements import Statements
@@ -102,6 +103,7 @@ class ReceiverWatch:
                 if self._trouble is not None:
                     _log.info("the receiver can use the database again")
                 self._trouble = None
+                OUTAGE.over()
 
     async def leave(self) -> None:
         """Show that it has ended; without a database its silence tells."""

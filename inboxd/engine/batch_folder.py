@@ -19,6 +19,7 @@ from inboxd.model.outcome import explain
 from inboxd.store import batches
 from inboxd.store.batches import Folded
 from inboxd.store.connections import is_passing
+from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.statements import Statements
@@ -120,7 +121,7 @@ class BatchFolder:
             try:
                 await self._find(0.0)
             except Exception as error:  # noqa: BLE001 - the sweep finds it
-                _log.warning("batches are looked for later", reason=explain(error).error)
+                OUTAGE.warn(_log.warning, "batches are looked for later", error)
 
     async def _fold(self, ids: Sequence[int]) -> None:
         for batch in ids:  # what is noted from here on may be missed by the fold

@@ -11,10 +11,10 @@ import time
 from uuid import UUID
 
 from inboxd.engine.breakers import Breakers
-from inboxd.model.outcome import explain
 from inboxd.resilience.breaker import Breaker, WrittenBreaker
 from inboxd.store import breakers as store
 from inboxd.store.connections import Connection
+from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
@@ -54,7 +54,7 @@ class BreakerUpkeep:
                 self._reads = True
             except Exception as error:  # noqa: BLE001 - the next turn must come
                 if self._reads:
-                    _log.warning("breakers cannot be read", reason=explain(error).error)
+                    OUTAGE.warn(_log.warning, "breakers cannot be read", error)
                 self._reads = False
 
     async def turn(self) -> None:

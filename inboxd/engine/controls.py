@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 import anyio
 
 from inboxd.engine.breakers import Breakers
-from inboxd.model.outcome import explain
 from inboxd.store import controls as store
+from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
@@ -112,7 +112,7 @@ class Controls:
                 self._reads = True
             except Exception as error:  # noqa: BLE001 - the next turn must come
                 if self._reads:
-                    _log.warning("controls cannot be read", reason=explain(error).error)
+                    OUTAGE.warn(_log.warning, "controls cannot be read", error)
                 self._reads = False
 
 

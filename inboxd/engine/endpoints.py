@@ -23,6 +23,7 @@ from inboxd.settings import Queue
 from inboxd.settings.values import Rate, parse_rate
 from inboxd.store import endpoints as store
 from inboxd.store import operations as audit
+from inboxd.store.outage import OUTAGE
 from inboxd.store.pools import Pool, lend, transaction
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
@@ -69,7 +70,7 @@ class Endpoints:
                 self._reads = True
             except Exception as error:  # noqa: BLE001 - the next turn must come
                 if self._reads:
-                    _log.warning("endpoints cannot be read", reason=explain(error).error)
+                    OUTAGE.warn(_log.warning, "endpoints cannot be read", error)
                 self._reads, self._is_due = False, True
 
     async def turn(self, pool: Pool, sql: Statements) -> None:

@@ -19,10 +19,10 @@ import anyio
 
 from inboxd.engine.fleet import Fleet
 from inboxd.engine.wakeup import WakeUp
-from inboxd.model.outcome import explain
 from inboxd.settings import Settings
 from inboxd.store import wakeups, workers
 from inboxd.store.connections import Connection, connect
+from inboxd.store.outage import OUTAGE
 from inboxd.store.statements import Statements
 from inboxd.store.wakeups import Flag
 from inboxd.telemetry.logs import get_logger
@@ -155,10 +155,11 @@ class Lease:
                         self._joined = False
                         await self._beat(connection)
                         due = time.monotonic() + interval
+                        OUTAGE.over()
                     await self._break_silence(connection)
                 retry = _FIRST_RETRY
             except Exception as error:  # noqa: BLE001 - whatever it was, the next beat tries again
-                _log.warning("heartbeat failed", reason=explain(error).error)
+                OUTAGE.warn(_log.warning, "heartbeat failed", error)
                 retry = min(1.0, interval, 2 * retry)
                 due, self._joined = time.monotonic() + retry, False
                 if connection is not None:

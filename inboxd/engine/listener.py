@@ -13,8 +13,8 @@ import anyio
 
 from inboxd.engine.parts import Parts
 from inboxd.engine.wakeup import WakeUp
-from inboxd.model.outcome import explain
 from inboxd.store import wakeups
+from inboxd.store.outage import OUTAGE
 from inboxd.store.wakeups import HotTable
 from inboxd.telemetry.logs import get_logger
 
@@ -60,7 +60,7 @@ async def listen(
                 check_interval=min(max(_SHORTEST_CHECK, heartbeat), _LONGEST_CHECK),
             )
         except Exception as error:  # noqa: BLE001 - whatever it was, listen again
-            _log.warning("listening again", reason=explain(error).error)
+            OUTAGE.warn(_log.warning, "listening again", error)
         finally:
             connected.set(0)
         attempts += 1

@@ -20,6 +20,7 @@ from inboxd.errors import InboxdError
 from inboxd.model.outcome import explain
 from inboxd.model.stream import Stream
 from inboxd.store.connections import is_passing
+from inboxd.store.outage import OUTAGE
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
 
@@ -232,15 +233,15 @@ class Processor:
 
     def _recover(self, error: Exception, pause: float) -> None:
         self.healthy = False
-        failure = explain(error)
         expected = is_passing(error) or isinstance(error, InboxdError)
-        _log.warning(
+        OUTAGE.warn(
+            _log.warning,
             "processor starts again",
+            error,
             kind=self._kind,
-            reason=failure.error,
             pause=pause,
             # Not exc_info: a driver's error quotes rows.
-            traceback=None if expected else failure.traceback,
+            traceback=None if expected else explain(error).traceback,
         )
         self._work.forget()
         self._wakeup.forget()

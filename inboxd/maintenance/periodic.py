@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import anyio
 
-from inboxd.model.outcome import explain
+from inboxd.store.outage import OUTAGE
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -34,7 +34,7 @@ async def repeat(name: str, interval: float, run: Run) -> None:
         try:
             await run()
         except Exception as error:  # noqa: BLE001 - the next run must come
-            _log.warning("maintenance task failed", task=name, reason=explain(error).error)
+            OUTAGE.warn(_log.warning, "maintenance task failed", error, task=name)
         await anyio.sleep(interval * random.uniform(_SOONEST, 1.0))
 
 

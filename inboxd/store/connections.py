@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from inboxd.errors import DatabaseError, SchemaError
+from inboxd.errors import DatabaseAway, DatabaseError, SchemaError
 from inboxd.model.masking import redact
 from inboxd.settings import Database
 
@@ -127,6 +127,17 @@ _NEXT_HOST = (
     TimeoutError,
     asyncpg.CannotConnectNowError,
     asyncpg.TargetServerAttributeNotMatched,
+)
+
+
+# At these nobody answers, or only to say that it cannot yet; other refusals are an answer.
+_NOBODY = (
+    OSError,
+    TimeoutError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.PostgresConnectionError,
 )
 
 
@@ -279,6 +290,12 @@ def whereabouts(connection: Connection) -> str:
     return f"database {name!r} at {host}" + (f":{port}" if port else "")
 
 
+def _is_nobody(error: Exception) -> bool:
+    """Whether nobody answers; what the other side says of TLS is an answer."""
+    answered = isinstance(error, ssl.SSLError) or type(error) is ConnectionError
+    return isinstance(error, _NOBODY) and not answered
+
+
 def explain_connecting(error: Exception, database: Database) -> DatabaseError:
     """What failed, and what to do about it; the DSN without its password."""
     where = redact(database.dsn.get_secret_value())
@@ -286,7 +303,8 @@ def explain_connecting(error: Exception, database: Database) -> DatabaseError:
     advice = next((told for kinds, told in _ADVICE if isinstance(error, kinds)), _CORRECT)
     if type(error) is ConnectionError:  # asyncpg's: it was refused TLS
         advice = "check that the server has TLS (ssl = on), or ask for none (database.dsn)"
-    return DatabaseError(f"cannot connect to {where}: {reason}; {advice}")
+    kind = DatabaseAway if _is_nobody(error) else DatabaseError
+    return kind(f"cannot connect to {where}: {reason}; {advice}")
 
 
 _CORRECT = "correct database.dsn"

@@ -328,10 +328,29 @@ def _to_json(_: WrappedLogger, __: str, line: EventDict) -> str:
 
 
 def _renderer(stream: TextIO) -> Processor:
-    # Not rich's tracebacks: they show local variables, which hold payloads.
-    return structlog.dev.ConsoleRenderer(
+    # Not rich's tracebacks: they show local variables, which hold payloads. Nothing is padded: the
+    # lines are long enough.
+    drawn = structlog.dev.ConsoleRenderer(
+        0,
         colors=stream.isatty(),
         event_key="message",
         sort_keys=False,  # what the line is about comes first, then worker and ids
         exception_formatter=structlog.dev.plain_traceback,
     )
+
+    def render(logger: WrappedLogger, name: str, line: EventDict) -> str:
+        line["timestamp"] = _for_people(line.get("timestamp"))
+        if str(line.get("logger", "")).startswith("inboxd."):
+            del line["logger"]  # which of our files says so is in JSON
+        return str(drawn(logger, name, line))
+
+    return render
+
+
+def _for_people(timestamp: object) -> object:
+    """To the second, in the machine's zone, as the command line shows times."""
+    try:
+        moment = datetime.fromisoformat(str(timestamp))
+    except ValueError:  # somebody's own field of this name
+        return timestamp
+    return moment.astimezone().isoformat(" ", "seconds").replace("+00:00", "Z")

@@ -52,6 +52,11 @@ async def test_an_outage_longer_than_the_lease(
     await _no_crash(ledger)
     for worker in workers:
         await worker.ready()
+        await worker.logged("the database is back")
+        # Whoever was in the middle of something tells that it was cut; that nobody can connect is
+        # told of once, or again by who tried while the first one had connected.
+        assert 1 <= worker.output().count('"the database is away"') <= 2
+        assert worker.output().count("cannot connect to") <= 4
     await eventually(lambda: is_sampled(ledger))
 
 

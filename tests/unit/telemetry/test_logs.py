@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+import re
+import time
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -146,6 +148,24 @@ def test_libraries_that_chatter_are_quiet_below_debug(stream: io.StringIO) -> No
     logging.getLogger("uvicorn.error").info("unseen")
     logging.getLogger("uvicorn.error").warning("seen")
     assert [line["message"] for line in lines(stream)] == ["seen"]
+
+
+def test_console_lines_are_short_and_have_times_as_the_command_line_has(
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    text = io.StringIO()
+    logs.configure("info", "console", stream=text, worker="vm")
+    logs.get_logger("inboxd.daemon.hosted_worker").info("ready", events=1)
+    logs.get_logger("shop.plugin").info("sold")
+    ours, theirs = text.getvalue().splitlines()
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ \[info +\] ready events=1 worker=vm", ours
+    )
+    assert "[shop.plugin]" in theirs, "whose line it is, if it is not ours"
+    monkeypatch.undo()
+    time.tzset()
 
 
 def test_console_without_a_terminal_has_no_colours(stream: io.StringIO) -> None:

@@ -1,0 +1,79 @@
+"""An outage is a line when it begins, one a minute and one at its end, whoever meets it."""
+
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from inboxd.errors import DatabaseAway, DatabaseError
+from inboxd.store.outage import Outage
+from inboxd.telemetry.logs import get_logger
+
+AWAY = DatabaseAway("cannot connect to postgresql://h/d: refused")
+TASKS = ("heartbeat failed", "maintenance task failed", "processor starts again")
+_log = get_logger("test")
+
+
+class Clock:
+    """Time as the test lets it pass."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def outage(clock: Clock) -> Outage:
+    return Outage(clock)
+
+
+def _lines(outage: Outage, clock: Clock, seconds: int) -> list[Any]:
+    """What is logged while all tasks fail twice a second."""
+    with capture_logs() as lines:
+        for _ in range(2 * seconds):
+            for task in TASKS:
+                outage.warn(_log.warning, task, AWAY, pause=0.5)
+            clock.now += 0.5
+        outage.over()
+        outage.over()
+    return lines
+
+
+def test_a_short_one_is_two_lines(outage: Outage, clock: Clock) -> None:
+    begins, ends = _lines(outage, clock, 24)
+    assert (begins["event"], begins["log_level"]) == ("the database is away", "warning")
+    assert "refused" in begins["reason"]
+    assert (ends["event"], ends["log_level"]) == ("the database is back", "info")
+    assert (ends["seconds"], ends["held_up"]) == (24, sorted(TASKS))
+    assert ends["lines_left_out"] == 24 * 2 * len(TASKS) - 1
+
+
+def test_a_long_one_is_one_more_a_minute(outage: Outage, clock: Clock) -> None:
+    events = [line["event"] for line in _lines(outage, clock, 200)]
+    assert events == [
+        "the database is away",
+        *(["the database is still away"] * 3),
+        "the database is back",
+    ]
+    assert len(_lines(outage, clock, 5)) == 2, "the next one is another"
+
+
+def test_what_is_no_outage_is_told_each_time(outage: Outage) -> None:
+    """A session that was ended, a password that is wrong, a page that was refused."""
+    for error in (
+        DatabaseError("the password is wrong"),
+        ConnectionResetError("cut"),
+        ValueError(),
+    ):
+        with capture_logs() as lines:
+            for _ in range(3):
+                outage.warn(_log.warning, "task failed", error, task="folds")
+            outage.over()
+        assert [(line["event"], line["task"]) for line in lines] == [("task failed", "folds")] * 3
