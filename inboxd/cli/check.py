@@ -98,7 +98,7 @@ def check(
             given.print({}, [columns.table(_SETTINGS, listed), ""])
         print_findings(
             FindingLine("Checks", line.subject, line.verdict, line.found, line.remedy)
-            for line in lines
+            for line in (*wrong, *lines)
         )
     if wrong:
         raise SettingsError("\n".join(reading.problems))

@@ -16,7 +16,7 @@ from inboxd.settings.inbound_contradictions import in_webhooks
 from inboxd.settings.outbound_contradictions import in_targets
 from inboxd.settings.sections import Settings
 from inboxd.settings.telemetry import Http
-from inboxd.settings.values import is_loopback
+from inboxd.settings.values import format_size, is_loopback
 
 _MAX_HEARTBEAT_SHARE = 4
 
@@ -122,8 +122,9 @@ def _quota_holds_segments(settings: Settings) -> Iterator[str]:
     spool = settings.inbound.spool
     if spool.quota < 2 * spool.segment_size:
         yield (
-            "[inbound.spool]: quota must be at least twice segment_size, since a drained file "
-            "goes as a whole"
+            f"[inbound.spool]: quota ({format_size(spool.quota)}) must be at least twice segment_size "
+            f"({format_size(spool.segment_size)}), since a drained file goes as a whole: give it "
+            f"{format_size(2 * spool.segment_size)} or more, or make segment_size smaller"
         )
 
 

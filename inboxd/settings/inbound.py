@@ -145,8 +145,9 @@ class InboundSpool(Section):
     )
     quota: Size = Field(
         1024**3,
-        description="Most bytes that each process of the receiver keeps there; beyond it webhooks "
-        "are answered 503. Raise it to bear longer outages, as far as the disk goes.",
+        description="Most bytes that each process of the receiver keeps there, at least twice "
+        "`segment_size`; beyond it webhooks are answered 503. Raise it to bear longer outages, as "
+        "far as the disk goes.",
     )
     segment_size: Size = Field(
         64 * 1024**2,

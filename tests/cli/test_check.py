@@ -342,6 +342,19 @@ def test_settings_with_mistakes(
     assert "database.pool_size (4) must be larger than events.chunk_concurrency (4)" in result.err
 
 
+def test_a_quota_that_is_too_small_is_told_with_the_smallest_and_among_the_checks(
+    run_cli: Cli, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text('[inbound.spool]\npath = "/tmp/spool"\nquota = "64MiB"\n')
+    result = run_cli("check", "-c", wrong)
+    assert result.code == 78
+    told = "quota (64MiB) must be at least twice segment_size (64MiB), since"
+    assert told in result.err
+    assert "give it 128MiB or more" in result.err
+    assert told in " ".join(result.out.split()), "in a pipe, too, it is one of the checks"
+
+
 _WRONG = """
 [types."test.nop"]
 timeout = "5s"
