@@ -122,9 +122,10 @@ def _quota_holds_segments(settings: Settings) -> Iterator[str]:
     spool = settings.inbound.spool
     if spool.quota < 2 * spool.segment_size:
         yield (
-            f"[inbound.spool]: quota ({format_size(spool.quota)}) must be at least twice segment_size "
-            f"({format_size(spool.segment_size)}), since a drained file goes as a whole: give it "
-            f"{format_size(2 * spool.segment_size)} or more, or make segment_size smaller"
+            f"[inbound.spool]: quota ({format_size(spool.quota)}) must be at least twice "
+            f"segment_size ({format_size(spool.segment_size)}), since a drained file goes as a "
+            f"whole: give it {format_size(2 * spool.segment_size)} or more, or make segment_size "
+            "smaller"
         )
 
 
