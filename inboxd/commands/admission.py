@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
+from inboxd.commands.key_turns import distance
 from inboxd.commands.prefetch import Prefetch
 from inboxd.engine.parts import Parts
 from inboxd.model.endpoints import is_of_deliveries
@@ -79,6 +80,10 @@ class Admission:
     def keeps_order(self, queue: str) -> bool:
         """Whether commands of one key run in order: one at a time."""
         return self.bounds(queue).key_concurrency == 1
+
+    def follows(self, queue: str) -> bool:
+        """Whether a command of a key may start as soon as the one before it has ended."""
+        return self.keeps_order(queue) and distance(self.queues.get(queue)) is None
 
     def serves(self, queue: str, type_: str) -> bool:
         """Whether this worker has a handler for it, and neither is paused."""

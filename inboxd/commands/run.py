@@ -23,6 +23,7 @@ from inboxd.api.records import CommandHandler
 from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.ended import Ended, cancelled, fell_back, succeeded
 from inboxd.commands.judge import CommandJudge
+from inboxd.commands.key_turns import TooSoon, take_turn
 from inboxd.commands.settler import Settler
 from inboxd.commands.step_results import step_result
 from inboxd.engine import row_log
@@ -162,7 +163,7 @@ class CommandRun:
 
         Ours is no connection to be had, a lost one, or one whose prepared statements are void.
         """
-        if isinstance(error, HandlerStopped | _Later):
+        if isinstance(error, HandlerStopped | TooSoon | _Later):
             return error
         lost = own.held is not None and own.held.is_closed()
         if own.starved and not lost:
@@ -190,6 +191,7 @@ class CommandRun:
         limit: float,
         on_wait: Callable[[], None],
     ) -> bool:
+        await self._take_turn(row)
         ended = await self._fall_back(handler, row)
         if ended is None:
             ended = await self.execute(task, handler, row, own, limit, on_wait)
@@ -208,6 +210,17 @@ class CommandRun:
         if not ended.writes:
             self._end_story(row, seconds)
         return written
+
+    async def _take_turn(self, row: ClaimedCommand) -> None:
+        """Start only if its key's rate lets it. Raises TooSoon."""
+        try:
+            await take_turn(self._parts, row)
+        except TooSoon:
+            raise
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            raise _Later(f"its key could not be asked: {explain(error).error}") from error
 
     async def _fall_back(self, handler: CommandHandler, row: ClaimedCommand) -> Ended | None:
         """The outcome of a command whose breaker is open, if another is sent instead."""
@@ -308,6 +321,12 @@ class CommandRun:
     async def _failed(self, row: ClaimedCommand, error: BaseException, seconds: float) -> RunEnd:
         if isinstance(error, HandlerStopped):
             await self._stopped(row, error, seconds)
+            return "unsuccessful"
+        if isinstance(error, TooSoon):
+            again = Requeue(
+                row["id"], "pending", delay=error.seconds, fence=row["fence"], unrun=True
+            )
+            self._settler.hand_over(Ended(row, again))
             return "unsuccessful"
         if isinstance(error, _Later):
             _log.warning("command is given back", type=row["type"], id=row["id"], reason=str(error))

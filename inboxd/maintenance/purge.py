@@ -22,6 +22,8 @@ _log = get_logger(__name__)
 _PAGE = 1000
 # So many samples are all kept, a day's at one every ten seconds; before those, one of each minute.
 _SAMPLES = 8_640
+# A key of which nothing has started for so long may start at once, whatever its rate.
+_KEY_RATES = timedelta(days=1)
 # Seconds of a run, for each table.
 _LONGEST = 10.0
 
@@ -58,6 +60,7 @@ class Purger:
         await self._remove("sampled_lanes", history.samples)
         await self._go_on("samples", self._thin_samples)
         await self._go_on("sent_webhooks", self._sent_webhooks)
+        await self._remove("key_rates", _KEY_RATES)
         await self._remove("audit", history.audit)
         await self._remove("actions", history.audit)
         if history.events is not None and history.commands is not None:

@@ -117,6 +117,16 @@ def _spool_answers_in_time(settings: Settings) -> Iterator[str]:
         )
 
 
+@_rests_on("queues")
+def _key_rates_have_lines(settings: Settings) -> Iterator[str]:
+    for name, queue in settings.queues.items():
+        if queue.key_rate is not None and queue.key_concurrency > 1:
+            yield (
+                f"[queues.{name}]: key_rate needs key_concurrency = 1, since the commands of a key "
+                "wait for the first of them; leave one of both out"
+            )
+
+
 @_rests_on("inbound.spool.quota", "inbound.spool.segment_size")
 def _quota_holds_segments(settings: Settings) -> Iterator[str]:
     spool = settings.inbound.spool

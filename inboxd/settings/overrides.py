@@ -54,6 +54,12 @@ class Queue(Section):
         description="Most commands of one ordering key in flight in all workers together; 1: one "
         "after the other, in order. Raise it where keys are for fair shares, not for order.",
     )
+    key_rate: RateLimit | None = Field(
+        None,
+        description="Most commands of one ordering key that start in any second, minute or hour, "
+        'evenly: "10/m" is one each six seconds; unset: as many as they can. Set it where each '
+        "customer has a rate of its own. Only where key_concurrency is 1.",
+    )
     on_failure: Literal["block", "skip"] = Field(
         "block",
         description="What a dead letter does to its ordering key. block: the key waits until it "

@@ -17,6 +17,7 @@ _BY_AGE = {
     **{f"stats_tenant_{name}": f"purge_stats_tenant_{name}" for name in ("hours", "days")},
     "samples": "purge_samples",
     "sampled_lanes": "purge_sampled_lanes",
+    "key_rates": "purge_key_rates",
 }
 
 

@@ -166,7 +166,8 @@ class Metrics:
         self.held_back = self._counter(
             "inboxd_queue_held_back",
             "Claims that took nothing of a queue: its total_concurrency was reached (full), or its "
-            "rate, or another claim held it or its keys (busy).",
+            "rate, or another claim held it or its keys (busy); and commands that were given back "
+            "since another of their key started just before (key rate).",
             *("queue", "reason"),
         )
         self.paused = self._gauge(

@@ -1,8 +1,11 @@
 """docs/webhook-schemes.md: its settings make verifiers, and its plugin is found and verifies."""
 
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -67,6 +70,23 @@ def test_the_settings_of_the_page_verify_what_they_sign(tmp_path: Path, plugin: 
         assert mine.verify(sent, NOW) == first, name
         with pytest.raises((Unauthentic, Malformed)):
             mine.verify(sent._replace(headers={}), NOW)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="it is by hand, with openssl")
+def test_what_is_signed_by_hand_with_openssl_is_valid(tmp_path: Path) -> None:
+    (by_hand,) = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    # What curl would have sent.
+    told = 'curl() { printf "%s\\0" "$@"; }\n'
+    ran = subprocess.run(["bash", "-c", told + by_hand], capture_output=True, check=True, text=True)
+    given = ran.stdout.split("\0")
+    headers = dict(given[n + 1].split(": ", 1) for n, each in enumerate(given) if each == "-H")
+    body = given[given.index("--data-raw") + 1].encode()
+    name = urlsplit(next(each for each in given if each.startswith("http://"))).path.split("/")[-1]
+    sent = SignedRequest(headers, body)
+    now = float(headers["webhook-timestamp"])
+    assert made(sources(tmp_path)[name]).verify(sent, now) == "1"
+    with pytest.raises(Unauthentic):
+        made(sources(tmp_path)[name]).verify(sent._replace(body=body + b" "), now)
 
 
 def test_the_dedup_keys_that_the_page_names(tmp_path: Path) -> None:

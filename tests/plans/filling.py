@@ -15,7 +15,7 @@ from tests.support.rows import join
 WORKER = UUID(int=1)
 
 _OTHERS = (
-    *("dedup", "duplicates", "stats", "audit", "replays", "bodies"),
+    *("dedup", "duplicates", "stats", "audit", "replays", "bodies", "key_rates"),
     *("stats_written", "stats_series", "stats_minutes", "stats_hours", "stats_days"),
     *("stats_tenants", "stats_tenant_hours", "stats_tenant_days"),
     *("batches", "batch_progress", "dependencies", "steps"),
@@ -64,6 +64,9 @@ insert into inboxd.dedup (topic, source, key, event_id, seen_at)
 insert into inboxd.duplicates (topic, source, key, type, event_id, first_event, conflict)
     select 'default', '', n::text, 'few', gen_random_uuid(), gen_random_uuid(), false
       from generate_series(1, {rows}) n;
+insert into inboxd.key_rates (queue, ordering_key, next_at)
+    select 'keyed', 'k' || n, now() - interval '1 minute' from generate_series(1, {rows}) n
+    on conflict do nothing;
 insert into inboxd.limits (name) values ('big'), ('keyed') on conflict do nothing;
 insert into inboxd.topics (name, mode, source)
     values ('lines', 'sequential', 'test'), ('long', 'sequential', 'test'),

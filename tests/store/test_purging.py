@@ -41,6 +41,17 @@ _STATS = {
 }
 
 
+async def test_keys_of_which_nothing_starts_any_more_are_forgotten(database: Database) -> None:
+    await database.execute(
+        "insert into inboxd.key_rates (queue, ordering_key, next_at) values"
+        " ('q', 'old', now() - interval '25 hours'), ('q', 'new', now() - interval '23 hours')"
+    )
+    await clear(database)
+    assert await database.fetchval("select array_agg(ordering_key) from inboxd.key_rates") == [
+        "new"
+    ]
+
+
 async def test_names_of_what_is_counted_no_more_go_with_their_last_count(
     database: Database,
 ) -> None:

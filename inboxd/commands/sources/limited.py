@@ -210,7 +210,9 @@ class LimitedQueues:
         """What to ask for; None: there is nothing."""
         queue, lanes, types = ask.queue, ask.lanes, self._admission.types(ask.queue)
         longest = max(1, int(_RUN_SECONDS / self._admission.prefetch.took))
-        may_follow = self._admission.keeps_order(queue)
+        may_follow = self._admission.follows(queue)
+        if self._admission.keeps_order(queue) and not may_follow:
+            longest = 1  # the others of a key would only be given back
         # Who has just looked for other keys and has none goes on with those that run here.
         following = (
             self._going_on(queue, room, longest)

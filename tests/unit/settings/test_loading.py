@@ -40,6 +40,10 @@ def test_all_problems_at_once_each_with_its_place(written: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (
+            '[queues.crm]\nkey_rate = "10/m"\nkey_concurrency = 2\n',
+            "[queues.crm]: key_rate needs key_concurrency = 1",
+        ),
         ('[worker]\nlease = "10s"\n', "heartbeat_interval must be at most a quarter of lease"),
         ('[events]\ntimeout = "60s"\n', "shorter than database.idle_in_transaction_timeout"),
         (

@@ -35,7 +35,7 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('samples', 'SELECT INSERT UPDATE DELETE'), ('newest_sample', 'SELECT INSERT UPDATE DELETE'),
     ('sampled_lanes', 'SELECT INSERT UPDATE DELETE'), ('actions', 'SELECT INSERT UPDATE DELETE'),
     ('notices', 'SELECT INSERT UPDATE DELETE'), ('breaker_changes', 'SELECT INSERT DELETE'),
-    ('archived_failures', 'SELECT INSERT UPDATE DELETE'),
+    ('archived_failures', 'SELECT INSERT UPDATE DELETE'), ('key_rates', 'SELECT INSERT UPDATE DELETE'),
     ('statement_sources', 'SELECT INSERT UPDATE DELETE'), ('statement_checks', 'SELECT INSERT UPDATE DELETE'),
     ('statement_days', 'SELECT INSERT UPDATE DELETE'), ('statement_lines', 'SELECT INSERT UPDATE DELETE'),
     ('statement_findings', 'SELECT INSERT UPDATE DELETE'), ('statement_settled', 'SELECT INSERT UPDATE DELETE'),

@@ -1,0 +1,70 @@
+"""A rate of each ordering key: one starts, the next one waits in its place, other keys go on."""
+
+import pytest
+
+from tests.daemon.test_ordering_keys import ended, steps, trail
+from tests.support import Config, Database, StartWorker, eventually
+from tests.support.verdicts import safety
+
+pytestmark = pytest.mark.anyio
+
+# Who did not obey it would be done within a second, and who does not go on needs an hour.
+HOURLY: Config = {"queues": {"lines": {"key_rate": "1/h"}}}
+
+
+@pytest.fixture
+async def lines(database: Database) -> Database:
+    """A database with the trail that the handlers leave."""
+    await database.execute("create table trail (position bigserial, key text, n int)")
+    return database
+
+
+async def _the_first_waits(database: Database) -> bool:
+    """Of each key that has more, the first is due in an hour, and the others stand behind it."""
+    rows = await database.fetch(
+        "select ordering_key as key, payload ->> 'n' as n, status, attempts, errors,"
+        " run_at > now() + interval '50 min' as later from inboxd.commands order by id"
+    )
+    first = [row for row in rows if row["later"]]
+    return [(row["key"], row["n"], row["status"], row["attempts"]) for row in first] == [
+        ("a", "2", "pending", 0)
+    ] and not any(row["errors"] for row in rows)
+
+
+async def test_one_of_a_key_starts_and_no_other_key_waits_for_it(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    workers = [await start_worker(HOURLY), await start_worker(HOURLY)]
+    await steps(lines, [{"key": "a", "n": n} for n in (1, 2, 3)] + [{"key": "b", "n": 1}])
+    await ended(lines, 2)
+    await eventually(lambda: _the_first_waits(lines))
+    with safety():
+        assert await trail(lines) == {"a": [1], "b": [1]}
+    held_back = [
+        await each.metric('inboxd_queue_held_back_total{queue="lines",reason="key rate"}')
+        for each in workers
+    ]
+    assert sum(held_back) >= 1
+
+    # An hour later, as far as they can tell.
+    await lines.execute("update inboxd.key_rates set next_at = now()")
+    await lines.execute("update inboxd.commands set run_at = now() where run_at > now()")
+    await ended(lines, 3)
+    await eventually(lambda: _waits(lines, "3"))
+    with safety():
+        assert await trail(lines) == {"a": [1, 2], "b": [1]}, "in order"
+
+
+async def _waits(database: Database, n: str) -> bool:
+    later = "select payload ->> 'n' from inboxd.commands where run_at > now() + interval '50 min'"
+    return bool(await database.fetchval(later) == n)
+
+
+async def test_a_queue_without_such_a_rate_asks_for_no_turn(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    await start_worker({"queues": {"others": {"key_rate": "1/h"}}})
+    await steps(lines, [{"key": "a", "n": n} for n in (1, 2, 3)])
+    await ended(lines, 3)
+    assert await trail(lines) == {"a": [1, 2, 3]}
+    assert await lines.fetchval("select count(*) from inboxd.key_rates") == 0

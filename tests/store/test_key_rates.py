@@ -1,0 +1,44 @@
+"""Turns of ordering keys: as far apart as was asked, whoever takes them."""
+
+import asyncio
+
+import pytest
+
+from inboxd.store import key_rates
+from tests.support import Database
+from tests.support.rows import SQL, daemon_session
+from tests.support.verdicts import safety
+
+pytestmark = pytest.mark.anyio
+
+HOUR = 3600.0
+
+
+async def _take(database: Database, key: str = "acme", seconds: float = HOUR) -> float:
+    async with daemon_session(database) as connection:
+        return await key_rates.take(connection, SQL, "crm", key, seconds)
+
+
+async def test_of_many_at_once_one_starts(database: Database) -> None:
+    waits = await asyncio.gather(*(_take(database) for _ in range(5)))
+    with safety():
+        assert min(waits) == 0
+        assert all(HOUR - 60 < wait <= HOUR for wait in sorted(waits)[1:])
+    assert await _take(database, "other") == 0, "each key has its own"
+
+
+async def test_it_starts_again_when_its_time_has_come(database: Database) -> None:
+    assert await _take(database) == 0
+    await database.execute("update inboxd.key_rates set next_at = now() + interval '5 min'")
+    assert 200 < await _take(database) <= 300
+    await database.execute("update inboxd.key_rates set next_at = now()")
+    assert await _take(database) == 0
+    assert await _take(database) > 0, "and that start counts"
+
+
+async def test_a_clock_that_was_set_back_or_a_rate_that_was_raised_holds_up_no_key(
+    database: Database,
+) -> None:
+    assert await _take(database) == 0
+    assert await _take(database, seconds=10.0) == 0, "its next start was due in an hour"
+    assert 0 < await _take(database, seconds=10.0) <= 10
