@@ -112,7 +112,7 @@ _DONE = {
     "prioritize": "Prioritized",
 }
 _SAMPLE = (
-    *("id", "type", "in", "status", "tenant", "created"),
+    *("id", "type", "topic/queue", "status", "tenant", "created"),
     "error",
 )
 

@@ -14,6 +14,7 @@ from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Acting, Looking, Paging, examples
 from inboxd.cli.output import Fields, Part, TableColumn
 from inboxd.cli.output import show as shown
+from inboxd.model.wording import plural
 
 app = CommandGroup(no_args_is_help=True, help="Look at bulk actions, pause, resume and abort them.")
 
@@ -47,7 +48,7 @@ _LIST = (
     TableColumn("action", lambda row: f"{row['verb']} {row['kind']}s"),
     TableColumn("status"),
     TableColumn("done", lambda row: f"{row['done']:,}", kind="number"),
-    TableColumn("of", _of, kind="number", legend="rows that matched when it was ordered"),
+    TableColumn("matched", _of, kind="number", legend="rows, when it was ordered"),
     TableColumn("left", lambda row: f"{row['left_out']:,}", kind="number", extra=True),
     TableColumn("progress", lambda row: f"{row['share']:.0%}", kind="number"),
     TableColumn("selection", _selection, cut="right"),
@@ -76,12 +77,20 @@ def show(id: _Number, given: Looking) -> None:
     given.print(found, _parts(found))
 
 
+def _rate(rate: float) -> str:
+    return f"{rate:g} {'row' if rate == 1 else 'rows'} a second at most"
+
+
 def _parts(row: Mapping[str, Any]) -> Iterator[Part]:
     from inboxd.operations import told_order
 
     to = None if row["to"] is None else shown(row["to"])
-    rate = None if row["rate"] is None else f"{row['rate']:g} rows a second at most"
-    canary = f"{row['canary']} rows have to succeed first" if row["canary"] else None
+    rate = None if row["rate"] is None else _rate(row["rate"])
+    canary = (
+        f"{plural(row['canary'], 'row')} first: the others if all succeed"
+        if row["canary"]
+        else None
+    )
     values = {
         "does": f"{row['verb']} {row['kind']}s" + (f" to {to}" if to else ""),
         "selection": _selection(row),

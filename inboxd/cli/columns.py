@@ -18,7 +18,7 @@ _COMMON = {
     for each in (
         TableColumn("id", kind="number"),
         TableColumn("type", cut="left"),
-        TableColumn("in", "lane", cut="left"),
+        TableColumn("topic/queue", "lane", cut="left"),
         TableColumn("attempts", kind="number", extra=True),
         TableColumn("tenant", cut="right", extra=True),
         TableColumn("created", "created_at", kind="time"),

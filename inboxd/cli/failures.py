@@ -42,15 +42,15 @@ _GroupName = Annotated[
 
 _LIST = (
     TableColumn("group", "fingerprint"),
-    TableColumn("of", lambda group: f"{group['kind']}s"),
-    TableColumn("rows", lambda group: f"{group['count']:,}", kind="number"),
+    TableColumn("rows of", lambda group: f"{group['kind']}s"),
+    TableColumn("count", lambda group: f"{group['count']:,}", kind="number"),
     TableColumn("types", lambda group: list(group["types"]), cut="left"),
     TableColumn("first", "first_at", kind="time", extra=True),
     TableColumn("last", "last_at", kind="time"),
     TableColumn("newest error", "error", cut="right"),
 )
 _ARCHIVED = TableColumn("archived", lambda group: _archived(group["archived"]), cut="right")
-_SAMPLE = ("id", "type", "in", "tenant", "created", "error")
+_SAMPLE = ("id", "type", "topic/queue", "tenant", "created", "error")
 
 
 @app.command("list", epilog=examples("inboxd failures list", "inboxd failures list --json"))

@@ -298,7 +298,7 @@ _TABLES: Mapping[str, columns.Columns] = {
     "Handlers": (
         "kind",
         "type",
-        TableColumn("in", lambda row: row["topic"] or row["queue"], cut="left"),
+        TableColumn("topic/queue", lambda row: row["topic"] or row["queue"], cut="left"),
         TableColumn("handler", cut="left", extra=True),
         TableColumn("version", "schema_version", kind="number"),
         TableColumn("timeout", kind="span"),

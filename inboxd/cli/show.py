@@ -86,7 +86,7 @@ _TABLES = {
         *(TableColumn("replayed", "at", kind="time"), "by", "why"),
         TableColumn("as", "new_id", kind="number"),
     ),
-    "children": (TableColumn("created", _named), "type", "in", "status"),
+    "children": (TableColumn("created", _named), "type", "topic/queue", "status"),
 }
 
 

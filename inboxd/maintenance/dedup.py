@@ -114,7 +114,7 @@ def _report(metrics: Metrics, repeats: Sequence[dedup.Repeat]) -> None:
         metrics.count_repeats(topic, count, conflict=conflict)
     for repeat in repeats:
         log, what = (
-            (_log.warning, "dedup key of another event, which said something else")
+            (_log.warning, "a dedup key came again with other content")
             if repeat.conflict
             else (_log.debug, "duplicate")
         )

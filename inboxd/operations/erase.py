@@ -24,6 +24,7 @@ import orjson
 
 from inboxd.errors import Conflict, DatabaseError, UsageError
 from inboxd.model.lifecycle import Status
+from inboxd.model.wording import plural
 from inboxd.operations.ability import lacking_rights
 from inboxd.operations.bulk import Terms
 from inboxd.store import census, wakeups
@@ -112,8 +113,8 @@ async def erase(
     waits += events
     if waits and not unsettled:
         raise Conflict(
-            f"{waits} rows about it are still to be processed, or are being; nothing was changed: "
-            "let them end, or cancel them as well"
+            f"{plural(waits, 'row')} about it: still to be processed, or being processed; nothing "
+            "was changed: let it end, or cancel it as well"
         ).on_terminals(" with --unsettled")
     entry = await _record(session, subject, terms, events) if held or any(rows.values()) else None
     for first in range(0, len(held), _PAGE):

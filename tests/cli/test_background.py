@@ -168,7 +168,7 @@ def test_paused_it_waits_and_resumed_it_goes_on_where_it_was(
     assert shown["note"].endswith(": look")
     out = cli("actions", "show", 1).out
     assert f"[{'#' * 7}{'.' * 23}] 25%  Paused: 1 command of 4 dismissed." in out
-    assert "1 rows a second at most" in out
+    assert "1 row a second at most" in out
     listed = cli("actions", "list").out
     assert "dismiss commands" in listed
     assert "25%" in listed

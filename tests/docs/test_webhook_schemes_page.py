@@ -77,7 +77,8 @@ def test_what_is_signed_by_hand_with_openssl_is_valid(tmp_path: Path) -> None:
     (by_hand,) = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     # What curl would have sent.
     told = 'curl() { printf "%s\\0" "$@"; }\n'
-    ran = subprocess.run(["bash", "-c", told + by_hand], capture_output=True, check=True, text=True)
+    shell = ["/bin/sh", "-c", told + by_hand]
+    ran = subprocess.run(shell, capture_output=True, check=True, text=True)
     given = ran.stdout.split("\0")
     headers = dict(given[n + 1].split(": ", 1) for n, each in enumerate(given) if each == "-H")
     body = given[given.index("--data-raw") + 1].encode()

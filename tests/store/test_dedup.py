@@ -184,7 +184,7 @@ async def test_duplicates_are_told_once(database: Database, pool: Pool) -> None:
     told = [(line["log_level"], line["event"], line["key"]) for line in logged]
     assert told == [
         ("debug", "duplicate", "k"),
-        ("warning", "dedup key of another event, which said something else", "k"),
+        ("warning", "a dedup key came again with other content", "k"),
     ]
     assert metrics.duplicates.labels("default")._value.get() == 1
     assert metrics.dedup_conflicts.labels("default")._value.get() == 1

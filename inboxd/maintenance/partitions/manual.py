@@ -11,6 +11,7 @@ from datetime import timedelta
 from inboxd.errors import Conflict, NotFound
 from inboxd.maintenance.partitions.export import Exporter
 from inboxd.maintenance.partitions.removal import PartitionRemoval
+from inboxd.model.wording import plural
 from inboxd.store import operations as audit
 from inboxd.store import partitions
 from inboxd.store.partitions import BODIES, RECEIPTS, Partition
@@ -32,7 +33,7 @@ async def make(session: Session, days: int, *, actor: str, reason: str | None = 
     for each in apart:
         if 0 <= each.ahead <= days:
             raise Conflict(
-                f"{made} partitions were made, but {each.part} is there, detached: attach it "
+                f"made {plural(made, 'partition')}, but {each.part} is there, detached: attach it "
                 f"again: {each.attach} or give it another name: {each.rename}"
             )
     return made
