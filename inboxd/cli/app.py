@@ -51,6 +51,7 @@ from inboxd.cli.running import receive, run
 from inboxd.cli.schema import migrate
 from inboxd.cli.statement import statement
 from inboxd.cli.status import status, workers
+from inboxd.cli.tail import tail
 from inboxd.cli.trace import trace
 from inboxd.cli.uninstall import uninstall
 from inboxd.errors import InboxdError
@@ -162,6 +163,9 @@ app.command(
 )(pause)
 app.command(epilog=examples("inboxd resume queue email"))(resume)
 app.command(epilog=examples("inboxd paused", "inboxd paused --json"))(paused)
+app.command(epilog=examples("inboxd tail", "inboxd tail commands --type mail.send --tenant acme"))(
+    tail
+)
 app.command(
     epilog=examples("inboxd trace command 4711", "inboxd trace batch 3 --mermaid > story.mmd")
 )(trace)

@@ -1,0 +1,103 @@
+"""`inboxd tail`: what happens to rows, line by line, until Ctrl-C.
+
+Known limit: it asks the database once a second; what it tells is at most that old.
+*See:* `operations/tail.py`, which says what is news.
+"""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from inboxd.cli.completion import declared
+from inboxd.cli.options import Asking, Tenant
+from inboxd.cli.output import print_json, remark, say, show
+
+if TYPE_CHECKING:
+    from inboxd.operations.tail import Tail, TailNews
+    from inboxd.store.session import Session
+    from inboxd.store.wakeups import HotTable
+
+
+def tail(
+    kind: Annotated[
+        Literal["events", "commands"] | None,
+        typer.Argument(
+            metavar="[events|commands]", help="Only these; else both.", show_default=False
+        ),
+    ] = None,
+    *,
+    type: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE",
+            help="Only this type.",
+            autocompletion=declared("event type", "command type"),
+        ),
+    ] = None,
+    tenant: Tenant = None,
+    entity: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE[:ID]", help="Only of this entity, or of entities of this type."),
+    ] = None,
+    payload: Annotated[
+        str | None,
+        typer.Option(metavar="FIELD=VALUE", help="Only where the payload has this."),
+    ] = None,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.2, max=60, help="Between two looks.")
+    ] = 1,
+    given: Asking,
+) -> None:
+    """Tell what happens, as it happens: rows that are written, tried again, failed, done."""
+    from inboxd.operations import read_filter
+    from inboxd.operations.tail import Tail
+
+    texts = {"type": type, "tenant": tenant, "entity": entity, "payload": payload}
+    tables: tuple[HotTable, ...] = ("events", "commands") if kind is None else (kind,)
+    looks = Tail(read_filter(texts), tables)
+    if not given.json:
+        remark("Waiting for what happens; Ctrl-C ends it.")
+    raise given.ask(lambda session: _follow(session, looks, interval, json=given.json))
+
+
+async def _follow(
+    session: "Session", looks: "Tail", interval: float, *, json: bool
+) -> BrokenPipeError:
+    """Look again and again; the error once nobody reads what is printed.
+
+    It is returned: on a session an OSError would be a lost connection.
+    """
+    import anyio
+
+    from inboxd.operations.tail import MOST
+
+    while True:
+        found, cut = await looks.look(session)
+        try:
+            for each in found:
+                if json:
+                    print_json(each.document())
+                else:
+                    say(_line(each))
+            sys.stdout.flush()
+        except BrokenPipeError as gone:
+            return gone
+        if cut and not json:
+            remark(
+                f"More than {MOST} happened since the last look: give --type, or another filter."
+            )
+        await anyio.sleep(interval)
+
+
+def _line(news: "TailNews") -> str:
+    """One thing that happened, in a line."""
+    row = news.row
+    lane = row.get("topic") or row.get("queue")
+    parts = [show(news.at), f"{news.kind} {row['id']}", show(row["type"]), f"in {show(lane)}:"]
+    parts.append(news.what)
+    if news.what == "succeeded" and row["duration"] is not None:
+        parts.append(f"in {show(row['duration'])}")
+    if news.what not in ("written", "succeeded") and row["error"]:
+        parts.append(f"({show(row['error'].partition(chr(10))[0])})")
+    return " ".join(parts)

@@ -1,0 +1,98 @@
+"""`inboxd tail`: what happens is told, once, in its order; what was there before is not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+
+from inboxd.operations import read_filter
+from inboxd.operations.tail import Tail
+from inboxd.store.session import Session, open_session
+from tests.support import Database, settings_of
+from tests.support.waiting import patient
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def session(database: Database) -> AsyncIterator[Session]:
+    async with open_session(settings_of(database)) as session:
+        yield session
+
+
+async def _told(looks: Tail, session: Session) -> list[tuple[str, str, str]]:
+    found, _ = await looks.look(session)
+    return [(each.kind, each.row["type"], each.what) for each in found]
+
+
+async def _fail(database: Database, type_: str, attempts: int, status: str) -> None:
+    """As a worker does: the attempt's error has its time."""
+    await database.execute(
+        "update inboxd.commands set status = $2, attempts = $3, updated_at = now(), errors ="
+        " jsonb_build_array(jsonb_build_object('at', now(), 'error', 'ValueError: no'))"
+        " where type = $1",
+        type_,
+        status,
+        attempts,
+    )
+
+
+async def test_each_thing_is_told_once(database: Database, session: Session) -> None:
+    await database.execute("insert into inboxd.events (type) values ('was.there')")
+    looks = Tail(read_filter({}))
+    assert await _told(looks, session) == [], "it begins now"
+    await database.execute("insert into inboxd.events (type) values ('a.b')")
+    await database.execute("insert into inboxd.commands (queue, type) values ('q', 'c.d')")
+    assert await _told(looks, session) == [
+        ("event", "a.b", "written"),
+        ("command", "c.d", "written"),
+    ]
+    assert await _told(looks, session) == []
+    await _fail(database, "c.d", 1, "pending")
+    assert await _told(looks, session) == [("command", "c.d", "tried again")]
+    assert await _told(looks, session) == []
+    await _fail(database, "c.d", 2, "failed")
+    assert await _told(looks, session) == [("command", "c.d", "failed")]
+
+
+async def test_a_filter_leaves_out_what_happens_to_others(
+    database: Database, session: Session
+) -> None:
+    looks = Tail(read_filter({"type": "a.b", "payload": "n=1"}), ["events"])
+    await looks.look(session)
+    await database.execute(
+        """insert into inboxd.events (type, payload)
+           values ('a.b', '{"n": 1}'), ('a.b', '{"n": 2}'), ('x.y', '{"n": 1}')"""
+    )
+    await database.execute("insert into inboxd.commands (queue, type) values ('q', 'a.b')")
+    found, _ = await looks.look(session)
+    assert [each.row["type"] for each in found] == ["a.b"]
+
+
+async def test_it_goes_on_until_it_is_stopped(database: Database) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "inboxd", "tail", "--json", "--interval", "0.2"],
+        env={**os.environ, "INBOXD_DATABASE__DSN": database.dsn},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        try:
+            for number in range(100):  # until it looks: what was before its first look is not news
+                await database.execute(
+                    "insert into inboxd.events (type) values ('n.' || $1)", str(number)
+                )
+                if number > 5 and process.poll() is not None:
+                    break
+            line = json.loads(process.stdout.readline())
+            assert (line["kind"], line["what"]) == ("event", "written")
+            assert line["type"].startswith("n.")
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(patient(30)) == 130
