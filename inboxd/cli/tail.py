@@ -23,7 +23,7 @@ def tail(
     kind: Annotated[
         Literal["events", "commands"] | None,
         typer.Argument(
-            metavar="[events|commands]", help="Only these; else both.", show_default=False
+            metavar="events|commands", help="Only these; else both.", show_default=False
         ),
     ] = None,
     *,
@@ -84,9 +84,7 @@ async def _follow(
         except BrokenPipeError as gone:
             return gone
         if cut and not json:
-            remark(
-                f"More than {MOST} happened since the last look: give --type, or another filter."
-            )
+            remark(f"More than {MOST} of a kind since the last look: narrow it, such as by --type.")
         await anyio.sleep(interval)
 
 

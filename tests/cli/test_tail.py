@@ -5,14 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
+import anyio.to_thread
 import pytest
 
 from inboxd.operations import read_filter
 from inboxd.operations.tail import Tail
 from inboxd.store.session import Session, open_session
-from tests.support import Database, settings_of
+from tests.support import Database, eventually
+from tests.support.rows import settings_of
 from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
@@ -47,10 +50,8 @@ async def test_each_thing_is_told_once(database: Database, session: Session) -> 
     assert await _told(looks, session) == [], "it begins now"
     await database.execute("insert into inboxd.events (type) values ('a.b')")
     await database.execute("insert into inboxd.commands (queue, type) values ('q', 'c.d')")
-    assert await _told(looks, session) == [
-        ("event", "a.b", "written"),
-        ("command", "c.d", "written"),
-    ]
+    written = [("event", "a.b", "written"), ("command", "c.d", "written")]
+    assert await _told(looks, session) == written
     assert await _told(looks, session) == []
     await _fail(database, "c.d", 1, "pending")
     assert await _told(looks, session) == [("command", "c.d", "tried again")]
@@ -73,26 +74,34 @@ async def test_a_filter_leaves_out_what_happens_to_others(
     assert [each.row["type"] for each in found] == ["a.b"]
 
 
-async def test_it_goes_on_until_it_is_stopped(database: Database) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "inboxd", "tail", "--json", "--interval", "0.2"],
-        env={**os.environ, "INBOXD_DATABASE__DSN": database.dsn},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stdout is not None
-        try:
-            for number in range(100):  # until it looks: what was before its first look is not news
-                await database.execute(
-                    "insert into inboxd.events (type) values ('n.' || $1)", str(number)
-                )
-                if number > 5 and process.poll() is not None:
-                    break
-            line = json.loads(process.stdout.readline())
-            assert (line["kind"], line["what"]) == ("event", "written")
-            assert line["type"].startswith("n.")
-        finally:
-            process.send_signal(signal.SIGINT)
-            assert process.wait(patient(30)) == 130
+@pytest.fixture
+def tailing(database: Database, tmp_path: Path) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
+    """The command, and what it prints."""
+    output = tmp_path / "output"
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "inboxd", "tail", "--json", "--interval", "0.2"],
+            env={**os.environ, "INBOXD_DATABASE__DSN": database.dsn},
+            stdout=file,
+        )
+    yield process, output
+    process.kill()
+    process.wait()
+
+
+async def test_it_goes_on_until_it_is_stopped(
+    database: Database, tailing: tuple["subprocess.Popen[bytes]", Path]
+) -> None:
+    process, output = tailing
+
+    async def has_told() -> bool:
+        assert process.poll() is None
+        # Again and again: what was there at its first look is not news.
+        await database.execute("insert into inboxd.events (type) values ('a.b')")
+        return output.read_text().count("\n") > 1
+
+    await eventually(has_told)
+    line = json.loads(output.read_text().splitlines()[0])
+    assert (line["kind"], line["what"], line["type"]) == ("event", "written", "a.b")
+    process.send_signal(signal.SIGINT)
+    assert await anyio.to_thread.run_sync(process.wait, patient(30)) == 130
