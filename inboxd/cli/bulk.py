@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 import typer
 
@@ -34,6 +34,7 @@ from inboxd.model.wording import plural
 if TYPE_CHECKING:
     from inboxd.cli.json_lines import LineReader, LinesRead
     from inboxd.client.drafts import Kind
+    from inboxd.registry.payload_models import Kind as PayloadKind
     from inboxd.store.imports import ImportedFile, WrittenPage
     from inboxd.store.session import Session
 
@@ -127,7 +128,8 @@ def write_file(given: Asking, options: FileOptions, kind: "Kind[Any]", *, force:
             remarks, refusal = None, None
             if not force:
                 remarks = await operations.remarks(session, also)
-                refusal = partial(models_here(given.settings).refusal, kind.noun)
+                models = models_here(given.settings)
+                refusal = partial(models.refusal, cast("PayloadKind", kind.noun))
             reader = LineReader(file, LineJudge(kind, remarks, refusal))
             source = ImportedFile(kind.noun, name)  # type: ignore[arg-type]
             with _progress(file, shown=not given.json) as advance:

@@ -30,7 +30,7 @@ _FILE = "dev.json"
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _DevDatabase:
     """What a dev wrote; lives: whether it still runs."""
 
     dsn: str
@@ -96,7 +96,7 @@ def _folders(config: Path | None) -> Iterator[Path]:
         yield config.parent
 
 
-def _belongs(config: Path | None, told: _Told) -> bool:
+def _belongs(config: Path | None, told: _DevDatabase) -> bool:
     """Whether a command with these settings means the database of that dev."""
     if config is None or str(config.resolve()) == told.config:
         return True
@@ -106,7 +106,7 @@ def _belongs(config: Path | None, told: _Told) -> bool:
     return False
 
 
-def _read(path: Path) -> _Told | None:
+def _read(path: Path) -> _DevDatabase | None:
     """What is written there by this user, or by root."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -122,6 +122,6 @@ def _read(path: Path) -> _Told | None:
             lives = True
         try:
             told = json.load(file)
-            return _Told(str(told["dsn"]), told["config"], lives)
+            return _DevDatabase(str(told["dsn"]), told["config"], lives)
         except (OSError, ValueError, LookupError, TypeError):
             return None

@@ -15,7 +15,7 @@ from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
 
 
-class TooSoon(InboxdError):
+class KeyTurnDue(InboxdError):
     """Another command of its key started less than a distance ago: later, in its place."""
 
     def __init__(self, seconds: float) -> None:
@@ -32,7 +32,7 @@ def distance(queue: Queue | None) -> float | None:
 
 
 async def take_turn(parts: Parts, row: ClaimedCommand) -> None:
-    """Let it start, which counts. Raises TooSoon."""
+    """Let it start, which counts. Raises KeyTurnDue."""
     key, seconds = row["ordering_key"], distance(parts.queues.by_name.get(row["queue"]))
     if key is None or seconds is None or row["late"]:
         return
@@ -40,4 +40,4 @@ async def take_turn(parts: Parts, row: ClaimedCommand) -> None:
         wait = await key_rates.take(connection, parts.sql, row["queue"], key, seconds)
     if wait > 0:
         parts.metrics.held_back.labels(row["queue"], "key rate").inc()
-        raise TooSoon(wait)
+        raise KeyTurnDue(wait)

@@ -23,7 +23,7 @@ from inboxd.api.records import CommandHandler
 from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.ended import Ended, cancelled, fell_back, succeeded
 from inboxd.commands.judge import CommandJudge
-from inboxd.commands.key_turns import TooSoon, take_turn
+from inboxd.commands.key_turns import KeyTurnDue, take_turn
 from inboxd.commands.settler import Settler
 from inboxd.commands.step_results import step_result
 from inboxd.engine import row_log
@@ -163,7 +163,7 @@ class CommandRun:
 
         Ours is no connection to be had, a lost one, or one whose prepared statements are void.
         """
-        if isinstance(error, HandlerStopped | TooSoon | _Later):
+        if isinstance(error, HandlerStopped | KeyTurnDue | _Later):
             return error
         lost = own.held is not None and own.held.is_closed()
         if own.starved and not lost:
@@ -212,10 +212,10 @@ class CommandRun:
         return written
 
     async def _take_turn(self, row: ClaimedCommand) -> None:
-        """Start only if its key's rate lets it. Raises TooSoon."""
+        """Start only if its key's rate lets it. Raises KeyTurnDue."""
         try:
             await take_turn(self._parts, row)
-        except TooSoon:
+        except KeyTurnDue:
             raise
         except Exception as error:
             if not is_passing(error):
@@ -322,7 +322,7 @@ class CommandRun:
         if isinstance(error, HandlerStopped):
             await self._stopped(row, error, seconds)
             return "unsuccessful"
-        if isinstance(error, TooSoon):
+        if isinstance(error, KeyTurnDue):
             again = Requeue(
                 row["id"], "pending", delay=error.seconds, fence=row["fence"], unrun=True
             )

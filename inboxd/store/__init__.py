@@ -2,8 +2,8 @@
 
 - Events: `events`, `lines` (in the order of keys), `chunks` (of batch topics), `intakes` (those
   that wait for a declaration). Commands: `commands`, `limits` (queues with limits, keys),
-  `suspects`. Both: `rows` (what a claim returns), `settlements` (what a row's end is written from),
-  `bodies` (large payloads), `dedup`, `unhandled`.
+  `key_rates`, `suspects`. Both: `rows` (what a claim returns), `settlements` (what a row's end is
+  written from), `bodies` (large payloads), `dedup`, `unhandled`.
 - What handlers do: `handler_connection`, `handler_calls`, `prepared` (what sessions keep); what
   they send: `batches`, `emitted`, `pages`.
 - Workers: `workers`, `leases`, `wakeups`, `controls`, `breakers`; what they declare: `topics`,
@@ -18,7 +18,8 @@
   `waiting` (what holds a row), `payloads` (as text); and act: `operations`, `bulk_actions` (on all
   that match, by workers), `producing`, `imports`, `erase`, as far as `rights` go, by a `session`;
   or try: `rehearsal`.
-- The server: `connections`, `pools`; the statements: `statements`, `columns`, `arrays`, `files`;
-  the schema: `migrations`, `catalogue`, `uninstall`, `row_security` (whom rows are hidden from);
+- The server: `connections`, `pools`, `outage` (how its absence is told); the statements:
+  `statements`, `columns`, `arrays`, `files`; the schema: `migrations`, `catalogue`, `uninstall`,
+  `row_security` (whom rows are hidden from);
   plugins' tables: `plugin_folders`, `plugin_migrations`. Databases of tests: `testing`.
 """

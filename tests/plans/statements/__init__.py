@@ -10,6 +10,7 @@ from tests.plans.statements.daemon import DAEMON as _DAEMON
 from tests.plans.statements.edits import EDITS
 from tests.plans.statements.finding import FINDING
 from tests.plans.statements.handlers import HANDLER
+from tests.plans.statements.key_rates import KEY_RATES
 from tests.plans.statements.messages import MESSAGES, STREAMS
 from tests.plans.statements.operators import OPERATOR as _OPERATOR
 from tests.plans.statements.producers import PRODUCER
@@ -24,6 +25,7 @@ from tests.plans.statements.why import WHY
 DAEMON = {
     **_DAEMON,
     **RELAY,
+    **KEY_RATES,
     **MESSAGES,
     **RECEIVER,
     **OF_WORKERS,

@@ -21,7 +21,6 @@ from inboxd.store import (
     emitted,
     endpoints,
     events,
-    key_rates,
     leases,
     limits,
     lines,
@@ -213,14 +212,6 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "purge_audit": (
         lambda c, k: purging.remove(c, SQL, "audit", AGE, 10),
         ("audit_at", "audit_pkey", "actions_open"),
-    ),
-    "take_key_turn": (
-        lambda c, k: key_rates.take(c, SQL, "keyed", "k7", 1.0),
-        ("key_rates_pkey",),
-    ),
-    "purge_key_rates": (
-        lambda c, k: purging.remove(c, SQL, "key_rates", AGE, 10),
-        ("key_rates_next_at",),
     ),
     "purge_replays": (lambda c, k: purging.remove(c, SQL, "replays", AGE, 10), ("replays_at",)),
     "purge_sent_webhooks": (

@@ -1,0 +1,16 @@
+# ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
+"""The statements of ordering keys that have a rate."""
+
+from inboxd.store import key_rates, purging
+from tests.plans.statements.case import AGE, SQL, Case
+
+KEY_RATES: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "take_key_turn": (
+        lambda c, k: key_rates.take(c, SQL, "keyed", "k7", 1.0),
+        ("key_rates_pkey",),
+    ),
+    "purge_key_rates": (
+        lambda c, k: purging.remove(c, SQL, "key_rates", AGE, 10),
+        ("key_rates_next_at",),
+    ),
+}
