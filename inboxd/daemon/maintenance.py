@@ -17,7 +17,8 @@ from inboxd.maintenance.bulk_actions import work_off_actions
 from inboxd.maintenance.census import Census
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.maintenance.daily_statement import DailyStatement
-from inboxd.maintenance.dedup import DedupPurger, report_duplicates
+from inboxd.maintenance.dedup import DedupPurger
+from inboxd.maintenance.duplicates import DuplicateReport
 from inboxd.maintenance.expiry import (
     expire_batches,
     expire_endpoints,
@@ -189,7 +190,7 @@ def _of_the_leader(
     yield task("notices", sampling.total_seconds(), tell)
     purger = Purger(context, settings.history, sampling)
     yield task("purge", interval, purger.purge)
-    yield task("duplicates", min(interval, _COUNTS), partial(report_duplicates, context))
+    yield task("duplicates", min(interval, _COUNTS), DuplicateReport(context).report)
     sources = {name: source.window for name, source in settings.dedup.sources.items()}
     windows = Windows(settings.dedup.window, sources)
     yield task("dedup", 1.0, DedupPurger(context, windows).purge)

@@ -1,27 +1,20 @@
-"""Purges expired dedup keys; reports duplicates.
+"""Purges expired dedup keys.
 
-Owns two tasks of the leader. `DedupPurger` walks the record of dedup keys from its first block to
-its last and begins again. Promises: a walk takes a small part of the shortest window, but steps are
+Owns a task of the leader: `DedupPurger` walks the record of dedup keys from its first block to its
+last and begins again. Promises: a walk takes a small part of the shortest window, but steps are
 short (they adapt to how long they take) and half of the time nothing is done, so that producers
 are not slowed; a new leader begins at the front, so nothing need be written down.
-`report_duplicates` counts and logs each event that was sent again, and forgets it.
-Known limit: duplicates are reported when the leader comes by; without a worker they are kept.
+*See:* `duplicates`, which tells of what was sent again.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
 
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.model.dedup import Windows
-from inboxd.store import daily_statement, dedup, statistics
-from inboxd.store.pools import borrow, transact
-from inboxd.telemetry.logs import get_logger
-from inboxd.telemetry.metrics import Metrics
-
-_log = get_logger(__name__)
+from inboxd.store import dedup
+from inboxd.store.pools import borrow
 
 # Seconds: how long one statement may aim to run, and how much of each second is worked.
 _STEP = 0.05
@@ -29,8 +22,6 @@ _BUSY = 0.5
 _FEWEST, _MOST = 16, 4_096  # blocks of a step: 128 KB to 32 MB
 _WALKS = 24  # walks in a window, the longest of them an hour
 _LONGEST = 3600.0
-_PAGE = 1_000
-_PAGES = 50
 
 
 @dataclass(slots=True)
@@ -92,46 +83,3 @@ class DedupPurger:
             [windows.default, *windows.topics.values(), *windows.sources.values()]
         )
         return min(_LONGEST, max(1.0, shortest.total_seconds() / _WALKS))
-
-
-async def report_duplicates(context: MaintenanceContext) -> None:
-    """Count and log what was sent again; of a flood, the rest comes next time."""
-    for _ in range(_PAGES):
-        async with transact(context.pool) as connection:
-            repeats = await dedup.drain(connection, context.sql, _PAGE)
-            await statistics.write_events(
-                connection, context.sql, "duplicate", _duplicates(repeats)
-            )
-            again = [(each.ago, each.source) for each in repeats if not each.conflict]
-            await daily_statement.keep_duplicates(connection, context.sql, again)
-        _report(context.metrics, repeats)
-        if len(repeats) < _PAGE:
-            return
-
-
-def _report(metrics: Metrics, repeats: Sequence[dedup.Repeat]) -> None:
-    for (topic, conflict), count in Counter((r.topic, r.conflict) for r in repeats).items():
-        metrics.count_repeats(topic, count, conflict=conflict)
-    for repeat in repeats:
-        log, what = (
-            (_log.warning, "a dedup key came again with other content")
-            if repeat.conflict
-            else (_log.debug, "duplicate")
-        )
-        log(
-            what,
-            topic=repeat.topic,
-            source=repeat.source,
-            key=repeat.key,
-            event_id=str(repeat.event_id),
-            first_event=str(repeat.first_event),
-        )
-
-
-def _duplicates(repeats: Sequence[dedup.Repeat]) -> list[tuple[str, str, float, int]]:
-    """By topic, type and minute."""
-    minutes: dict[tuple[str, str, float], list[float]] = defaultdict(list)
-    for each in repeats:
-        if not each.conflict:
-            minutes[each.topic, each.type, each.ago // 60].append(each.ago)
-    return [(topic, type_, min(ago), len(ago)) for (topic, type_, _), ago in minutes.items()]

@@ -71,7 +71,9 @@ async def test_every_event_is_delivered_twice_and_counts_once(
         return found if len(found) >= len(ORDERS) else []
 
     lines = await eventually(told)
-    assert {(line["topic"], line["level"]) for line in lines} == {("stock", "debug")}
+    assert {line["topic"] for line in lines} == {"stock"}
+    # A reader of the ordinary log sees the first ones; of many, the rest is folded.
+    assert {line["level"] for line in lines[:10]} == {"info"}
     assert sorted(line["key"] for line in lines) == sorted(str(o["order_id"]) for o in ORDERS)
     assert await worker.metric('inboxd_duplicates_total{topic="stock"}') == 60
 

@@ -15,8 +15,8 @@ ROOT = PACKAGE.parent
 # What classes are called beside the words of the glossary: plain English, and forms of its words.
 _PLAIN = """
 admission allowance alone aside bodies by call choice context cooperative due ended exporter failed
-finder folder judgement leadership left limited lone look loss lost maker mark one order
-outgoing pace part plain processing progresses purger reaper recovery removal rest result
+finder folder judgement leadership left limited log lone look loss lost maker mark one order
+outgoing pace part plain processing progresses purger reaper recovery removal report rest result
 runner sequential served settler settling sighting single split stopped stored thread time to
 unread version walk watch work written yield
 """

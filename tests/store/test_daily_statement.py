@@ -12,7 +12,7 @@ from inboxd.errors import NotFound
 from inboxd.maintenance.census import Census
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.maintenance.daily_statement import DailyStatement
-from inboxd.maintenance.dedup import report_duplicates
+from inboxd.maintenance.duplicates import DuplicateReport
 from inboxd.operations import erase
 from inboxd.operations.bulk import Terms
 from inboxd.operations.daily_statement import accept_findings, statement
@@ -127,7 +127,7 @@ async def test_all_that_was_received_is_what_became_of_it(books: Books) -> None:
         " at) select 'default', 'shop', n::text, 'a.a', gen_random_uuid(), gen_random_uuid(),"
         f" n = 3, '{DAY} 12:00+00' from generate_series(1, 3) n"
     )
-    await report_duplicates(books.context)
+    await DuplicateReport(books.context).report()
     found = await books.make()
     none, shop = found["lines"]
     assert (none["source"], none["received"], none["succeeded"]) == ("", 7, 7)

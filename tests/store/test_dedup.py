@@ -10,7 +10,8 @@ import pytest
 import structlog
 
 from inboxd.maintenance.context import MaintenanceContext
-from inboxd.maintenance.dedup import DedupPurger, WalkPace, report_duplicates
+from inboxd.maintenance.dedup import DedupPurger, WalkPace
+from inboxd.maintenance.duplicates import DuplicateReport
 from inboxd.model.dedup import Windows
 from inboxd.store import dedup
 from inboxd.store.pools import Pool, open_pool
@@ -178,12 +179,13 @@ async def test_duplicates_are_told_once(database: Database, pool: Pool) -> None:
     for body in ("{}", "{}", "[1]"):
         await database.fetch("select inboxd.emit_event('a.b', $1, dedup_key => 'k')", body)
     metrics, worker = Metrics("test"), UUID(int=1)
+    report = DuplicateReport(MaintenanceContext(pool, SQL, metrics, worker)).report
     with structlog.testing.capture_logs() as logged:
         for _ in range(2):
-            await report_duplicates(MaintenanceContext(pool, SQL, metrics, worker))
+            await report()
     told = [(line["log_level"], line["event"], line["key"]) for line in logged]
     assert told == [
-        ("debug", "duplicate", "k"),
+        ("info", "duplicate", "k"),
         ("warning", "a dedup key came again with other content", "k"),
     ]
     assert metrics.duplicates.labels("default")._value.get() == 1
@@ -196,7 +198,7 @@ async def test_a_page_of_contradictions_alone_is_told(database: Database, pool: 
         await database.fetch("select inboxd.emit_event('a.b', $1, dedup_key => 'k')", str(n))
     metrics = Metrics("test")
     with structlog.testing.capture_logs() as logged:
-        await report_duplicates(MaintenanceContext(pool, SQL, metrics, UUID(int=1)))
+        await DuplicateReport(MaintenanceContext(pool, SQL, metrics, UUID(int=1))).report()
     assert [line["log_level"] for line in logged] == ["warning"] * 2
     assert metrics.dedup_conflicts.labels("default")._value.get() == 2
     assert await database.fetchval("select count(*) from inboxd.duplicates") == 0

@@ -1,0 +1,138 @@
+"""Tells of what was sent again: counted, logged, and forgotten.
+
+Owns a task of the leader, and which duplicates have a line of their own in the log. Promises that a
+duplicate is seen at the log's ordinary level (R1.16), and that a flood is few lines: of each topic
+and source the first of a minute have one each, and the others one line together, with their number,
+when the minute is over. At level debug each of them has its line as well. Known limits: duplicates
+are told of when the leader comes by, and without a worker they are kept; a leader that ends in a
+flood does not tell of the last minute's number, which the metrics and the statistics have.
+*See:* `migrations/functions/judge_event.sql`, which notes them.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from inboxd.maintenance.context import MaintenanceContext
+from inboxd.store import daily_statement, dedup, statistics
+from inboxd.store.pools import transact
+from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
+
+_log = get_logger(__name__)
+
+_PAGE = 1_000
+_PAGES = 50
+# Seconds in which lines are folded, and how many of them are not.
+_MINUTE, _FEW = 60.0, 10
+# Topics and sources that are told apart: producers choose the names. The others are one more.
+_MOST = 100
+_OTHER = "other"
+
+# Topic, source, and whether it said something else than the first one.
+_Kind = tuple[str, str, bool]
+
+
+@dataclass(slots=True)
+class _Fold:
+    """What was told of one kind since `began`, and how many were not."""
+
+    began: float
+    told: int = 0
+    folded: int = 0
+
+
+class DuplicateLog:
+    """The log's lines for what was sent again."""
+
+    def __init__(self) -> None:
+        """Nothing was told yet."""
+        self._folds: dict[_Kind, _Fold] = {}
+
+    def tell(self, repeats: Sequence[dedup.Repeat]) -> None:
+        """Log these; at most few of each kind by themselves."""
+        now = monotonic()
+        for repeat in repeats:
+            fold = self._fold(repeat, now)
+            log: Callable[..., Any] = _log.debug
+            if fold.told < _FEW:
+                fold.told += 1
+                log = _log.warning if repeat.conflict else _log.info
+            else:
+                fold.folded += 1
+            log(
+                "a dedup key came again with other content"
+                if repeat.conflict
+                else "duplicate",
+                topic=repeat.topic,
+                source=repeat.source,
+                key=repeat.key,
+                event_id=str(repeat.event_id),
+                first_event=str(repeat.first_event),
+            )
+
+    def end_minutes(self) -> None:
+        """Log how many had no line of their own in the minutes that are over."""
+        now = monotonic()
+        over = [kind for kind, fold in self._folds.items() if now - fold.began >= _MINUTE]
+        for kind in over:
+            fold = self._folds.pop(kind)
+            if fold.folded:
+                topic, source, conflict = kind
+                log = _log.warning if conflict else _log.info
+                what = "dedup keys that came again with other content" if conflict else "duplicates"
+                log(
+                    f"more {what}",
+                    topic=topic,
+                    source=source,
+                    count=fold.folded,
+                    seconds=round(now - fold.began),
+                )
+
+    def _fold(self, repeat: dedup.Repeat, now: float) -> _Fold:
+        kind = (repeat.topic, repeat.source, repeat.conflict)
+        if kind not in self._folds and len(self._folds) >= _MOST:
+            kind = (_OTHER, _OTHER, repeat.conflict)
+        return self._folds.setdefault(kind, _Fold(now))
+
+
+class DuplicateReport:
+    """Counts and logs what was sent again, so often as it is run."""
+
+    def __init__(self, context: MaintenanceContext) -> None:
+        """Nothing was told yet."""
+        self._context = context
+        self._lines = DuplicateLog()
+
+    async def report(self) -> None:
+        """Take what is noted; of a flood, the rest comes next time."""
+        context = self._context
+        for _ in range(_PAGES):
+            async with transact(context.pool) as connection:
+                repeats = await dedup.drain(connection, context.sql, _PAGE)
+                await statistics.write_events(
+                    connection, context.sql, "duplicate", _duplicates(repeats)
+                )
+                again = [(each.ago, each.source) for each in repeats if not each.conflict]
+                await daily_statement.keep_duplicates(connection, context.sql, again)
+            _count(context.metrics, repeats)
+            self._lines.tell(repeats)
+            if len(repeats) < _PAGE:
+                break
+        self._lines.end_minutes()
+
+
+def _count(metrics: Metrics, repeats: Sequence[dedup.Repeat]) -> None:
+    for (topic, conflict), count in Counter((r.topic, r.conflict) for r in repeats).items():
+        metrics.count_repeats(topic, count, conflict=conflict)
+
+
+def _duplicates(repeats: Sequence[dedup.Repeat]) -> list[tuple[str, str, float, int]]:
+    """By topic, type and minute."""
+    minutes: dict[tuple[str, str, float], list[float]] = defaultdict(list)
+    for each in repeats:
+        if not each.conflict:
+            minutes[each.topic, each.type, each.ago // 60].append(each.ago)
+    return [(topic, type_, min(ago), len(ago)) for (topic, type_, _), ago in minutes.items()]
