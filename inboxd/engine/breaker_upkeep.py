@@ -64,6 +64,7 @@ class BreakerUpkeep:
         for name, breaker in self._breakers.by_name.items():
             if breaker.is_probing and breaker.tick(time.monotonic()) and breaker.unwritten is None:
                 self._rests[name] = time.monotonic() + _OTHERS_TURN
+        self._rests = {n: at for n, at in self._rests.items() if n in self._breakers.by_name}
         self._breakers.look()
         async with borrow(self._pool) as connection:
             await self._declare(connection)

@@ -1,16 +1,20 @@
 """Breakers, as this worker knows them: what is left alone since its target is down.
 
 Owns the breakers of one worker, and what follows from them. Promises that a type whose breaker is
-open is left alone as a paused one is, that a probe is this worker's alone, and that with the
-database away breakers go on by what was seen here.
+open is left alone as a paused one is, that a probe is this worker's alone, that with the database
+away breakers go on by what was seen here, and that names which only calls give (a host of
+`http.request`, `ctx.breaker`) are bounded: each that is called has a breaker, and the one that was
+called the longest ago is forgotten for it.
 *See:* `inboxd.resilience.breaker`, which decides; `breaker_upkeep`, which shares them with other
 workers; `controls`, which asks; `target_calls`.
 """
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 
 import anyio
+from prometheus_client import Counter, Gauge
 
 from inboxd.api.records import Handler
 from inboxd.registry.registry import Registry
@@ -20,6 +24,8 @@ from inboxd.telemetry.metrics import Metrics
 
 # A row, by its kind and id.
 Holder = tuple[str, int]
+# Breakers that nobody declares: each costs memory, and series of metrics.
+_MOST_UNDECLARED = 1000
 
 
 class Breakers:
@@ -35,6 +41,8 @@ class Breakers:
         self._metrics = metrics
         self._on_change = on_change
         self.by_name: dict[str, Breaker] = {}
+        # Of them those that only calls named; what was called last is last.
+        self._called_names: dict[str, None] = {}
         # The names of those that let nothing pass: for events, and for commands, which may have a
         # fallback instead. probing: those whose probe is this worker's.
         self.shut: frozenset[str] = frozenset()
@@ -52,16 +60,47 @@ class Breakers:
         # What of these, and of new rules, is not written down yet.
         self.undeclared: set[tuple[str, str | None]] = set()
         for name, _ in registry.breaker_uses:
-            self.named(name)
+            self.declared(name)
 
-    def named(self, name: str) -> Breaker:
-        """The breaker of this name; one that nobody declared has the default rules."""
+    def declared(self, name: str) -> Breaker:
+        """The breaker of this name, which stays."""
+        self._called_names.pop(name, None)
+        return self.by_name.get(name) or self._make(name)
+
+    def called(self, name: str) -> Breaker:
+        """The breaker of this name; one that nobody declares has the default rules."""
         found = self.by_name.get(name)
-        if found is None:
-            rules = self._rules.get(name, BreakerRules())
-            found = self.by_name[name] = Breaker(name, rules)
-            self.work.set()  # others may know of it
-        return found
+        if found is not None and name not in self._called_names:
+            return found
+        if found is None and len(self._called_names) >= _MOST_UNDECLARED:
+            self._make_room()
+        self._called_names.pop(name, None)
+        self._called_names[name] = None
+        return found or self._make(name)
+
+    def _make(self, name: str) -> Breaker:
+        made = self.by_name[name] = Breaker(name, self._rules.get(name, BreakerRules()))
+        self.work.set()  # others may know of it
+        return made
+
+    def _make_room(self) -> None:
+        """Forget the one that was called the longest ago, if possible one that lets all pass.
+
+        Of one that is open the database knows, so this worker does again half a second after the
+        next call. What is probed, or has a change to be written, is kept.
+        """
+        names = [
+            name
+            for name in self._called_names
+            if not self.by_name[name].is_probing and self.by_name[name].unwritten is None
+        ]
+        closed = (name for name in names if self.by_name[name].passes)
+        name = next(closed, names[0] if names else None)
+        if name is not None:
+            del self.by_name[name], self._called_names[name]
+            self._told.pop(name, None)
+            _forget_series(self._metrics, name)
+            self.look()
 
     def need(self, queues: Mapping[str, str]) -> None:
         """The breakers that queues need, all of them: in place of those that they needed before."""
@@ -71,7 +110,7 @@ class Breakers:
         self.undeclared |= {(name, f"queue {queue}") for queue, name in new}
         self._of_queues = dict(queues)
         for name in queues.values():
-            self.named(name)
+            self.declared(name)
         self.work.set()
         self.version += 1
         self._on_change()
@@ -82,7 +121,7 @@ class Breakers:
         self._rules = rules
         self.undeclared |= {(name, None) for name in new}
         for name in new:
-            self.named(name)
+            self.declared(name)
         if new:
             self.work.set()
         for name, breaker in self.by_name.items():
@@ -175,7 +214,7 @@ class Breakers:
 
     def begin(self, name: str, holder: Holder) -> Ticket | None:
         """A call begins; its ticket, or None: nothing may begin now."""
-        breaker = self.named(name)
+        breaker = self.called(name)
         if self.held:
             for each, ticket in self.held.get(holder, ()):
                 if each is breaker:
@@ -200,7 +239,7 @@ class Breakers:
 
         began: when, by the monotonic clock.
         """
-        breaker = self.by_name[name]
+        breaker = self.called(name)  # it may have been forgotten while the call was out
         held = self.held.get(holder)
         if held is not None:
             rest = [each for each in held if each[0] is not breaker]
@@ -272,3 +311,15 @@ class Breakers:
                 metrics.breaker_calls.labels(name, outcome).inc(new)
             if counts[3] > before[3]:
                 metrics.breaker_rejected.labels(name).inc(counts[3] - before[3])
+
+
+def _forget_series(metrics: Metrics, name: str) -> None:
+    """Show nothing more of a breaker that is forgotten."""
+    of_name = (metrics.breaker_state, metrics.breaker_forced, metrics.breaker_rejected)
+    series: list[tuple[Gauge | Counter, tuple[str, ...]]] = [(each, (name,)) for each in of_name]
+    outcomes, states = ("succeeded", "failed", "slow"), ("open", "half-open", "close")
+    series += [(metrics.breaker_calls, (name, outcome)) for outcome in outcomes]
+    series += [(metrics.breaker_transitions, (name, to)) for to in states]
+    for metric, labels in series:
+        with suppress(KeyError):  # older versions of the library raise it for what is not there
+            metric.remove(*labels)

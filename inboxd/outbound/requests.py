@@ -9,7 +9,6 @@ which obeys Retry-After; any other a Reject. Known limit: `host_rate` is of each
 import re
 import string
 import time
-from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import Any
@@ -69,7 +68,7 @@ def add_to(handlers: Handlers, settings: Settings) -> None:
         prepared = targets.prepare(command, _headers(ctx, key), key)
         if ctx.queue == prepared.breaker:  # which has it from its queue, and its rate
             return await _ask(prepared, client, ctx)
-        async with ctx.breaker(prepared.breaker) if prepared.breaker else nullcontext():
+        async with ctx.breaker(prepared.breaker):
             wait = 0.0 if rate is None else rate.wait(prepared.host, time.monotonic())
             if wait:
                 raise Defer(after=wait)

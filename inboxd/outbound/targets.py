@@ -27,8 +27,6 @@ from inboxd.settings import Settings, Target
 from inboxd.signatures import Key, Verifier, verifier
 
 LONGEST = 600.0
-# Hosts that have a breaker of their own: each costs memory, and series of metrics.
-_MOST_HOSTS = 1000
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -36,7 +34,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 class PreparedRequest:
     """One request, and how its answer is taken.
 
-    breaker: also the queue of a declared target; "": it has none. host: of its URL.
+    breaker: also the queue of a declared target. host: of its URL.
     """
 
     breaker: str
@@ -54,7 +52,6 @@ class Targets:
         self._http = settings.outbound.http
         self._targets = settings.targets
         self._names = {name.lower() for name in settings.targets}
-        self._hosts = set[str]()
         self._signers = {n: _signer(each) for n, each in settings.targets.items()}
 
     def prepare(
@@ -112,10 +109,6 @@ class Targets:
         """That of the target, or of the host; never a target's for who only writes a URL."""
         if payload.target is not None:
             return f"http.{payload.target}"
-        if host not in self._hosts:
-            if len(self._hosts) >= _MOST_HOSTS:
-                return ""
-            self._hosts.add(host)
         return f"http.url.{host}" if host in self._names else f"http.{host}"
 
     def _timeout(self, payload: HttpRequest, target: Target | None) -> float:

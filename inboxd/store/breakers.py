@@ -101,7 +101,7 @@ async def keep_probe(
 
 
 async def forget(connection: Connection, sql: Statements) -> None:
-    """Forget those that nobody declares and that have been closed for a week, and old changes."""
+    """Forget those that nobody declares and of which nothing changed for a week; old changes."""
     await connection.execute(sql["forget_breakers"])
     await connection.execute(sql["forget_breaker_changes"])
 
