@@ -84,7 +84,8 @@ class WebhookDraft(NamedTuple):
     """A webhook whose deliveries are written with the settlement of the row that sent it.
 
     payload is JSON text; message_id None is made; endpoint None means all whose types match;
-    occurred_at and run_at None mean the insert's time.
+    occurred_at and run_at None mean the insert's time. emitted: it is an event that was emitted, so
+    only endpoints that ask for events get it; None: it is not.
     """
 
     type: str
@@ -97,6 +98,7 @@ class WebhookDraft(NamedTuple):
     entity_id: str | None = None
     occurred_at: datetime | None = None
     run_at: datetime | None = None
+    emitted: bool | None = None
 
 
 # What handlers emit: for whoever is subscribed, or whose types match.

@@ -82,6 +82,14 @@ class EndpointBounds(Options):
             show_default=False,
         ),
     ] = None
+    events: Annotated[
+        bool | None,
+        typer.Option(
+            "--events/--no-events",
+            help="Events that are emitted reach it, too, where its types match.",
+            show_default=False,
+        ),
+    ] = None
     rate: Annotated[
         str | None,
         typer.Option(metavar="RATE", help=f"At most so many: 10/s, 600/m; {NO_BOUND}: no bound."),
@@ -100,6 +108,8 @@ class EndpointBounds(Options):
         read: dict[str, Any] = {}
         if self.ordered is not None:
             read["ordered"] = self.ordered
+        if self.events is not None:
+            read["events"] = self.events
         if self.rate is not None:
             read["rate"] = None if self.rate == NO_BOUND else _rate(self.rate)
         if self.concurrency is not None:
@@ -189,6 +199,7 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "types": ", ".join(row["types"]),
         "tenant": row["tenant"],
         "in order": "by ordering key" if row["ordered"] else None,
+        "events": "what is emitted, too" if row["events"] else None,
         "rate": row["rate"],
         "at once": row["concurrency"],
         "disabled": row["disabled_at"],
@@ -212,6 +223,7 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     epilog=examples(
         "inboxd endpoints add acme https://acme.example/hooks --type 'user.*' --tenant acme",
         "inboxd endpoints add crm https://crm.example/in --type '*' --ordered --rate 10/s",
+        "inboxd endpoints add bi https://bi.example/facts --type 'order.*' --events",
     ),
 )
 def add(

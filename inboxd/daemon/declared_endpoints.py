@@ -24,6 +24,7 @@ def declared_endpoints(settings: Mapping[str, Endpoint]) -> list[dict[str, Any]]
             "tenant": each.tenant,
             "secrets": _secrets(name, each),
             "ordered": each.ordered,
+            "events": each.events,
             "rate": None if each.rate is None else format_rate(each.rate),
             "concurrency": each.concurrency,
             "disable_after": each.disable_after,

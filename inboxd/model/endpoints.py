@@ -19,6 +19,8 @@ from inboxd.model.addresses import plain_ipv4
 # The type of the commands that deliver, and the queue of an endpoint's.
 DELIVER = "webhook.deliver"
 QUEUE = "webhooks."
+# The type and the queue of the commands of which an emitted event's deliveries are made.
+EMITTED, EMITTED_QUEUE = "webhook.emitted", "webhooks"
 # Deliveries of one endpoint at once in one worker, where nothing else is said: one that is slow
 # must not take the room of the others.
 AT_ONCE = 10

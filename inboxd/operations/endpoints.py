@@ -94,7 +94,7 @@ async def change_endpoint(
     actor: str,
     reason: str | None = None,
 ) -> EndpointRow:
-    """Change url, types, ordered, rate, concurrency or disable_after.
+    """Change url, types, ordered, events, rate, concurrency or disable_after.
 
     Raises UsageError, UnknownName, and Conflict for one of the settings.
     """

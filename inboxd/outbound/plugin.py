@@ -2,7 +2,8 @@
 
 Promises that nothing of HTTP is imported where nothing is asked, and that a missing extra is one
 clear error.
-*See:* `registry/plugins.py`, which asks for them; `requests`; `endpoints/delivery.py`.
+*See:* `registry/plugins.py`, which asks for them; `requests`; `endpoints/delivery.py`,
+`endpoints/emitted.py`.
 """
 
 from collections.abc import AsyncIterator
@@ -51,6 +52,7 @@ def _open_client(handlers: Handlers, settings: Settings) -> None:
 
 def _deliver(handlers: Handlers, settings: Settings) -> None:
     from inboxd.outbound.addresses import Allowed  # noqa: PLC0415 - with the next one
+    from inboxd.outbound.endpoints import emitted  # noqa: PLC0415
     from inboxd.outbound.endpoints.delivery import DeliveryRules, declare  # noqa: PLC0415
 
     http, webhooks = settings.outbound.http, settings.outbound.webhooks
@@ -63,3 +65,4 @@ def _deliver(handlers: Handlers, settings: Settings) -> None:
         require_https=webhooks.require_https,
     )
     declare(handlers, rules)
+    emitted.declare(handlers)

@@ -66,6 +66,11 @@ class Endpoint(Section):
         description="Deliver what has one ordering key in order. Set it where the receiving side "
         "cannot do without; a delivery that fails holds up its key.",
     )
+    events: bool = Field(
+        default=False,
+        description="Whether events that are emitted reach it, too, where its types match: else "
+        "only what is sent as a webhook. Set it where the receiving side is to know of each fact.",
+    )
     rate: RateLimit | None = Field(
         None,
         description='At most so many deliveries, such as "10/s". Set it where the receiving side '

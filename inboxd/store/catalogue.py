@@ -83,8 +83,8 @@ async def describe(connection: Connection, sql: Statements) -> str:
         rows = await connection.fetch(sql[statement])
         parts.append("\n".join([f"# {section}", *(f"{r['name']}\n{r['text']}" for r in rows)]))
     text = "\n\n".join(parts) + "\n"
-    # Not the setting that producers know by this name in every schema.
-    return re.sub(rf"\b{sql.schema}\.(?!notify\b)", "{schema}.", text)
+    # Not the settings that producers know by these names in every schema.
+    return re.sub(rf"\b{sql.schema}\.(?!(?:notify|webhooks)\b)", "{schema}.", text)
 
 
 def tables() -> frozenset[str]:

@@ -81,6 +81,7 @@ async def _write_webhooks(
             *columns(parents, "lineage.correlation_id", "lineage.causation_id"),
             *sparse(parents, "lineage.traceparent"),
             *columns(parents, "kind", "id"),
+            *sparse(drafts, "emitted"),
         )
 
 

@@ -33,6 +33,7 @@ class EndpointRow(TypedDict):
     types: list[str]
     tenant: str | None
     ordered: bool
+    events: bool
     rate: str | None
     concurrency: int | None
     disable_after: timedelta
@@ -56,7 +57,7 @@ class EndpointRow(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEndpoint:
-    """One to be added. rate: such as "10/s"; None: no bound."""
+    """One to be added. events: what is emitted reaches it, too. rate: such as "10/s"; None: any."""
 
     name: str
     url: str
@@ -64,6 +65,7 @@ class NewEndpoint:
     secret: str = field(repr=False)
     tenant: str | None = None
     ordered: bool = False
+    events: bool = False
     rate: str | None = None
     concurrency: int | None = None
     disable_after: timedelta = timedelta(days=5)
@@ -186,7 +188,7 @@ async def listed(session: Session, name: str | None = None) -> list[EndpointRow]
 async def add(session: Session, new: NewEndpoint) -> bool:
     """Whether it was added: no other has its name."""
     columns = (new.name, new.url, list(new.types), new.secret, new.tenant, new.ordered)
-    bounds = (new.rate, new.concurrency, new.disable_after)
+    bounds = (new.rate, new.concurrency, new.disable_after, new.events)
     return await session.fetchval("add_endpoint", *columns, *bounds) is not None
 
 

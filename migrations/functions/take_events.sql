@@ -11,7 +11,7 @@
 -- locks: the intake; the rows, SKIP LOCKED; their records in dedup, waited for 200 ms at most
 CREATE OR REPLACE FUNCTION {schema}.take_events(of_origin text, of_type text, most integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
-    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET inboxd.webhooks = 'off' AS $$
 DECLARE
     ids   bigint[];
     page  {schema}.events[];

@@ -7,6 +7,8 @@
 -- history is asked for what sent_webhooks has forgotten. Who sends the same one waits until the other has committed; the
 -- ids are written in their order, so that two pages with the same ones do not deadlock.
 --
+-- emitted: it is an event that was emitted, so only endpoints that ask for events get it.
+--
 -- The page is joined with itself by hashing, in the daemon's sessions too, as in write_events.
 -- called by: send_webhook, send_webhook_arrays, the daemon
 -- roles: worker
@@ -16,7 +18,7 @@ CREATE OR REPLACE FUNCTION {schema}.write_webhooks(
     ordering_keys text[] DEFAULT NULL, tenants text[] DEFAULT NULL, entity_types text[] DEFAULT NULL,
     entity_ids text[] DEFAULT NULL, occurred_ats timestamptz[] DEFAULT NULL, run_ats timestamptz[] DEFAULT NULL,
     correlation_ids text[] DEFAULT NULL, causation_ids uuid[] DEFAULT NULL, traceparents text[] DEFAULT NULL,
-    origin_kinds text[] DEFAULT NULL, origin_ids bigint[] DEFAULT NULL
+    origin_kinds text[] DEFAULT NULL, origin_ids bigint[] DEFAULT NULL, emitted boolean[] DEFAULT NULL
 ) RETURNS TABLE (ordinal bigint, endpoint text, id bigint, command_id uuid, message_id text, duplicate boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC'
     SET enable_hashjoin = on SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -26,7 +28,7 @@ BEGIN
         cardinality(types), cardinality(payloads), cardinality(message_ids), cardinality(endpoints),
         cardinality(ordering_keys), cardinality(tenants), cardinality(entity_types), cardinality(entity_ids),
         cardinality(occurred_ats), cardinality(run_ats), cardinality(correlation_ids), cardinality(causation_ids),
-        cardinality(traceparents), cardinality(origin_kinds), cardinality(origin_ids));
+        cardinality(traceparents), cardinality(origin_kinds), cardinality(origin_ids), cardinality(emitted));
     PERFORM {schema}.refuse_webhook(g.type, g.message_id, g.endpoint)
        FROM unnest(types, message_ids, endpoints) AS g(type, message_id, endpoint);
     RETURN QUERY
@@ -37,12 +39,12 @@ BEGIN
           FROM (SELECT u.*, coalesce(u.given_id, 'msg_' || replace({schema}.new_uuid()::text, '-', '')) AS message_id
                   FROM unnest(types, payloads, message_ids, endpoints, ordering_keys, tenants, entity_types, entity_ids,
                               occurred_ats, run_ats, correlation_ids, causation_ids, traceparents, origin_kinds,
-                              origin_ids) WITH ORDINALITY
+                              origin_ids, emitted) WITH ORDINALITY
                        AS u(type, payload, given_id, given_endpoint, ordering_key, tenant, entity_type, entity_id,
                             occurred_at, run_at, correlation_id, causation_id, traceparent, origin_kind, origin_id,
-                            ordinal)) AS s
+                            emitted, ordinal)) AS s
           JOIN {schema}.endpoints e
-            ON e.enabled AND (e.tenant IS NULL OR e.tenant = s.tenant)
+            ON e.enabled AND (e.tenant IS NULL OR e.tenant = s.tenant) AND (e.events OR s.emitted IS NOT TRUE)
            AND CASE WHEN s.given_endpoint IS NOT NULL THEN e.name = s.given_endpoint
                     ELSE s.type = ANY (e.types)
                          OR EXISTS (SELECT FROM unnest(e.types) AS t(pattern)

@@ -39,6 +39,22 @@ def test_a_secret_is_shown_when_it_is_made_and_never_again(cli: Cli, sql: Sql) -
     assert audited(sql) == [("add to acme.example", "endpoint acme")]
 
 
+def test_what_is_emitted_reaches_it_when_that_is_said(cli: Cli, sql: Sql) -> None:
+    asked = "select type, tenant from inboxd.emitted_types"
+    cli(*ADD)
+    assert not cli("endpoints", "show", "acme", "--json").json["events"]
+    assert "what is emitted" not in cli("endpoints", "show", "acme").out
+    assert sql(asked) == []
+    cli("endpoints", "change", "acme", "--events")
+    assert "what is emitted, too" in cli("endpoints", "show", "acme").out
+    assert [tuple(row) for row in sql(asked)] == [("user.*", "")]
+    cli("endpoints", "change", "acme", "--no-events")
+    assert sql(asked) == []
+    cli("endpoints", "remove", "acme", "--yes")
+    assert cli(*ADD, "--events", "--json").json["events"]
+    assert [tuple(row) for row in sql(asked)] == [("user.*", "")]
+
+
 def test_a_secret_of_ones_own_is_not_shown(cli: Cli, sql: Sql, tmp_path: Any) -> None:
     file = tmp_path / "secret"
     file.write_text(f"{SECRET}\n")

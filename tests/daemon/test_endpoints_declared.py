@@ -44,7 +44,8 @@ async def test_a_worker_writes_them_down(
     database: Database, start_worker: StartWorker, secret_file: Path
 ) -> None:
     given = {"url": "https://a.example", "types": ["user.*"], "secret_file": str(secret_file)}
-    await start_worker({"endpoints": {"a": given | {"rate": "10/s", "ordered": True}}})
+    more = {"rate": "10/s", "ordered": True, "events": True}
+    await start_worker({"endpoints": {"a": given | more}})
 
     async def written() -> list[Any]:
         return await database.fetch("select * from inboxd.endpoints")
@@ -52,6 +53,7 @@ async def test_a_worker_writes_them_down(
     (row,) = await eventually(written)
     assert (row["managed_by"], row["url"], row["types"]) == ("settings", given["url"], ["user.*"])
     assert (row["rate"], row["ordered"], row["disable_after"].days) == ("10/s", True, 5)
+    assert row["events"]
     assert [each["secret"] for each in json.loads(row["secrets"])] == [SECRET]
     assert await database.fetchval("select endpoints from inboxd.workers") == ["a"]
 

@@ -33,8 +33,8 @@ WITHHELD = {
 }
 # Tables that are for no reader.
 UNREAD = {
-    "viewer": {"bodies", "dedup", "duplicates", "imports", "sent_webhooks"},
-    "operator": {"dedup", "duplicates", "imports", "sent_webhooks"},
+    "viewer": {"bodies", "dedup", "duplicates", "emitted_types", "imports", "sent_webhooks"},
+    "operator": {"dedup", "duplicates", "emitted_types", "imports", "sent_webhooks"},
 }
 SECRET = {"endpoints": {"secrets"}}
 CONTENT = "canary-content"

@@ -68,6 +68,19 @@ async def _webhooks(session: Connection, _: Known) -> None:
     await session.fetch(call, rows)
 
 
+async def _told(session: Connection, _: Known) -> None:
+    """Events of a type that endpoints ask for, and of one that they do not."""
+    await endpoint(session)
+    await session.execute("update inboxd.endpoints set events = true, types = '{few}'")
+    await session.execute(
+        "insert into inboxd.emitted_types select 'other ' || n, '', false"
+        " from generate_series(1, 50) n"
+    )
+    await session.execute(
+        "insert into inboxd.events (type) select unnest(array['few', 'other', 'few'])"
+    )
+
+
 def _result(table: str) -> Case:
     call = "select * from inboxd.command_result($1)"
     return lambda session, known: session.fetch(call, known.one(table))
@@ -112,6 +125,7 @@ PRODUCER: dict[str, tuple[Case, tuple[str, ...]]] = {
     "emit_events": (_bulk("emit_events", "events", "event_id"), ("events_event_id",)),
     "send_commands": (_bulk("send_commands", "commands", "command_id"), ("commands_command_id",)),
     "send_webhooks": (_webhooks, ("commands_command_id",)),
+    "insert, told to endpoints": (_told, ("emitted_types_pkey", "events_pkey")),
     "insert": (
         lambda c, k: c.execute(
             "insert into inboxd.events (type, event_id) values ('few', $1)"

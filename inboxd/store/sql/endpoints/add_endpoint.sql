@@ -1,11 +1,12 @@
 -- Add an endpoint; workers are notified by a trigger.
 -- parameters: $1 text name, $2 text url, $3 text[] types, $4 text secret, $5 text tenant (null: all),
---   $6 boolean ordered, $7 text rate (null: none), $8 integer concurrency (null: no bound), $9 interval disable after
+--   $6 boolean ordered, $7 text rate (null: none), $8 integer concurrency (null: no bound), $9 interval disable after,
+--   $10 boolean what is emitted reaches it, too
 -- returns: name; no row when there is one of that name
 -- locks: the new row
-INSERT INTO {schema}.endpoints (name, url, types, secrets, tenant, ordered, rate, concurrency, disable_after)
+INSERT INTO {schema}.endpoints (name, url, types, secrets, tenant, ordered, rate, concurrency, disable_after, events)
 VALUES ($1, $2, $3::text[],
         jsonb_build_array(jsonb_build_object('secret', $4::text, 'created_at', clock_timestamp())),
-        $5, $6, $7, $8, $9::interval)
+        $5, $6, $7, $8, $9::interval, $10)
     ON CONFLICT (name) DO NOTHING
 RETURNING name

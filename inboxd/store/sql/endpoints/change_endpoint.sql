@@ -1,5 +1,5 @@
 -- Change an endpoint that is no setting; workers are notified by a trigger. How another URL fails says nothing of this one.
--- parameters: $1 text name, $2 text what changes: a JSON object of url, types, ordered, rate, concurrency (null: none),
+-- parameters: $1 text name, $2 text what changes: a JSON object of url, types, ordered, events, rate, concurrency (null: none),
 --   disable_after
 -- returns: name; no row when there is no such endpoint
 -- locks: the row
@@ -8,6 +8,7 @@ UPDATE {schema}.endpoints
        failing_since = CASE WHEN coalesce(c.given ->> 'url', url) = url THEN failing_since END,
        types = CASE WHEN c.given ? 'types' THEN ARRAY(SELECT jsonb_array_elements_text(c.given -> 'types')) ELSE types END,
        ordered = coalesce((c.given ->> 'ordered')::boolean, ordered),
+       events = coalesce((c.given ->> 'events')::boolean, events),
        rate = CASE WHEN c.given ? 'rate' THEN c.given ->> 'rate' ELSE rate END,
        concurrency = CASE WHEN c.given ? 'concurrency' THEN (c.given ->> 'concurrency')::integer ELSE concurrency END,
        disable_after = coalesce((c.given ->> 'disable_after')::interval, disable_after),

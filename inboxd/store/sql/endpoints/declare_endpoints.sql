@@ -1,22 +1,22 @@
 -- Write down the endpoints of a worker's settings; workers are notified by a trigger. One that was disabled since no
 -- settings had it is enabled, as if it had never failed; one that an operator or its failures disabled stays so. How
 -- another URL fails says nothing of this one. Rows of operators are left alone.
--- parameters: $1 text a JSON array of objects: name, url, types, tenant, secrets (texts), ordered, rate, concurrency,
+-- parameters: $1 text a JSON array of objects: name, url, types, tenant, secrets (texts), ordered, events, rate, concurrency,
 --   disable_after (an interval)
 -- returns: nothing
 -- locks: the rows that change
 INSERT INTO {schema}.endpoints AS old
-       (name, url, types, tenant, secrets, ordered, rate, concurrency, disable_after, managed_by)
+       (name, url, types, tenant, secrets, ordered, events, rate, concurrency, disable_after, managed_by)
 SELECT g.name, g.url, g.types, g.tenant,
        (SELECT jsonb_agg(jsonb_build_object('secret', s.secret, 'created_at', clock_timestamp()) ORDER BY s.place)
           FROM unnest(g.secrets) WITH ORDINALITY AS s(secret, place)),
-       g.ordered, g.rate, g.concurrency, g.disable_after, 'settings'
+       g.ordered, coalesce(g.events, false), g.rate, g.concurrency, g.disable_after, 'settings'
   FROM jsonb_to_recordset($1::text::jsonb)
-       AS g(name text, url text, types text[], tenant text, secrets text[], ordered boolean, rate text,
+       AS g(name text, url text, types text[], tenant text, secrets text[], ordered boolean, events boolean, rate text,
             concurrency integer, disable_after interval)
  ORDER BY g.name
     ON CONFLICT (name) DO UPDATE
-   SET url = excluded.url, types = excluded.types, tenant = excluded.tenant, ordered = excluded.ordered,
+   SET url = excluded.url, types = excluded.types, tenant = excluded.tenant, ordered = excluded.ordered, events = excluded.events,
        rate = excluded.rate, concurrency = excluded.concurrency, disable_after = excluded.disable_after,
        secrets = CASE WHEN jsonb_path_query_array(old.secrets, '$[*].secret')
                            = jsonb_path_query_array(excluded.secrets, '$[*].secret')
@@ -29,9 +29,9 @@ SELECT g.name, g.url, g.types, g.tenant,
                             THEN old.failing_since END,
        undeclared_at = NULL, version = old.version + 1, changed_at = clock_timestamp()
  WHERE old.managed_by = 'settings'
-   AND ((old.url, old.types, old.tenant, old.ordered, old.rate, old.concurrency, old.disable_after,
+   AND ((old.url, old.types, old.tenant, old.ordered, old.events, old.rate, old.concurrency, old.disable_after,
          jsonb_path_query_array(old.secrets, '$[*].secret'), old.undeclared_at, old.disabled_by = 'settings')
         IS DISTINCT FROM
-        (excluded.url, excluded.types, excluded.tenant, excluded.ordered, excluded.rate, excluded.concurrency,
+        (excluded.url, excluded.types, excluded.tenant, excluded.ordered, excluded.events, excluded.rate, excluded.concurrency,
          excluded.disable_after, jsonb_path_query_array(excluded.secrets, '$[*].secret'), NULL::timestamptz,
          CASE WHEN old.disabled_by IS NOT NULL THEN false END))

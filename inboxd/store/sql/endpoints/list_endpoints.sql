@@ -1,11 +1,11 @@
 -- All endpoints, or one, as operators see them: never a secret.
 -- parameters: $1 text name (null: all)
--- returns: name, url, types, tenant, ordered, rate, concurrency, disable_after, managed_by, undeclared_at, enabled,
+-- returns: name, url, types, tenant, ordered, events, rate, concurrency, disable_after, managed_by, undeclared_at, enabled,
 --   disabled_at, disabled_by, disabled_reason, failing_since, last_success_at, last_failure_at, last_failure,
 --   last_status, secrets (how many sign now), secret_created_at (of the newest), secret_expires_at (of the oldest that
 --   still signs; null: it does not expire), created_at, changed_at
 -- locks: nothing
-SELECT e.name, {content text: e.url} AS url, e.types, e.tenant, e.ordered, e.rate, e.concurrency, e.disable_after, e.managed_by,
+SELECT e.name, {content text: e.url} AS url, e.types, e.tenant, e.ordered, e.events, e.rate, e.concurrency, e.disable_after, e.managed_by,
        e.undeclared_at, e.enabled, e.disabled_at, e.disabled_by, e.disabled_reason, e.failing_since, e.last_success_at,
        e.last_failure_at, {content text: e.last_failure} AS last_failure, e.last_status, {secret integer: s.secrets} AS secrets, s.secret_created_at, s.secret_expires_at,
        e.created_at, e.changed_at

@@ -3,7 +3,8 @@
 --             $3 text[] message ids, $4 text[] endpoints (null: all whose types match), $5 text[] ordering keys,
 --             $6 text[] tenants, $7 text[] entity types, $8 text[] entity ids, $9 timestamptz[] occurred at,
 --             $10 timestamptz[] run at, $11 text[] correlation ids, $12 uuid[] causation ids,
---             $13 text[] traceparents, $14 text[] origin kinds, $15 bigint[] origin ids
+--             $13 text[] traceparents, $14 text[] origin kinds, $15 bigint[] origin ids, $16 boolean[] whether it is an
+--             event that was emitted
 -- returns: how many deliveries there are
 -- locks: as write_webhooks
 SELECT count(*)
@@ -12,4 +13,4 @@ SELECT count(*)
        ordering_keys => $5::text[], tenants => $6::text[], entity_types => $7::text[], entity_ids => $8::text[],
        occurred_ats => $9::timestamptz[], run_ats => $10::timestamptz[], correlation_ids => $11::text[],
        causation_ids => $12::uuid[], traceparents => $13::text[], origin_kinds => $14::text[],
-       origin_ids => $15::bigint[])
+       origin_ids => $15::bigint[], emitted => $16::boolean[])

@@ -1,0 +1,56 @@
+"""The handler of `webhook.emitted`: an event that was emitted becomes a webhook.
+
+Promises that the deliveries are written with the command's settlement, once for each endpoint that
+asks for events: the message id is the event's id, under which each endpoint gets one. Known limits:
+which endpoints those are is asked when this runs, moments after the commit of the event; a number
+with a fraction is sent as the float that it is read as, as any webhook's is.
+*See:* `migrations/functions/events_emitted.sql`, before it; after it `store/emitted.py`, and
+`migrations/functions/write_webhooks.sql`.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from inboxd.api.context import CommandContext
+from inboxd.api.drafts import WebhookDraft
+from inboxd.api.handlers import Handlers
+from inboxd.model.endpoints import EMITTED, EMITTED_QUEUE
+
+
+@dataclass(frozen=True, slots=True)
+class FactToTell:
+    """The payload of `webhook.emitted`, as `write_emitted` writes it; id: the event's."""
+
+    id: str
+    type: str
+    timestamp: str
+    data: Any
+    ordering_key: str | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+
+    def draft(self, tenant: str | None) -> WebhookDraft:
+        """The webhook that it becomes."""
+        return WebhookDraft(
+            self.type,
+            # Not as a handler's payload is written: what the database gave, it takes.
+            json.dumps(self.data, ensure_ascii=False, separators=(",", ":")),
+            message_id=self.id,
+            ordering_key=self.ordering_key,
+            tenant=tenant,
+            entity_type=self.entity_type,
+            entity_id=self.entity_id,
+            occurred_at=datetime.fromisoformat(self.timestamp),
+            emitted=True,
+        )
+
+
+def declare(handlers: Handlers) -> None:
+    """Declare the handler."""
+
+    @handlers.command(EMITTED, queue=EMITTED_QUEUE)
+    async def tell_endpoints(fact: FactToTell, ctx: CommandContext) -> None:
+        """Send an emitted event to each endpoint that asks for events, where its types match."""
+        ctx.events.append(fact.draft(ctx.tenant))

@@ -1,0 +1,37 @@
+-- Let events that are emitted reach the endpoints that ask for them: for each such event one command, in the transaction of
+-- the insert, whatever the number of endpoints (write_emitted). A worker makes the deliveries of it.
+--
+-- Where nobody asks, this is a look at an empty table. What is written as a dead letter is told to nobody. A session that
+-- writes what customers must not get says SET inboxd.webhooks = 'off'; so do the functions that write what was received.
+-- called by: trigger events_emitted
+-- roles: none
+-- locks: the new rows
+CREATE OR REPLACE FUNCTION {schema}.events_emitted() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    ids bigint[];
+BEGIN
+    IF NOT EXISTS (SELECT FROM {schema}.emitted_types) THEN
+        RETURN NULL;
+    END IF;
+    IF current_setting('inboxd.webhooks', true) = 'off' THEN
+        RETURN NULL;
+    END IF;
+    -- First by type, of which a page has few: most events are asked for by nobody.
+    WITH asked AS MATERIALIZED (
+        SELECT one.type, p.patterns
+          FROM (SELECT DISTINCT w.type FROM written w) AS one
+         CROSS JOIN LATERAL {schema}.type_patterns(one.type) AS p(patterns)
+         WHERE EXISTS (SELECT FROM {schema}.emitted_types t WHERE t.type = ANY (p.patterns))
+    )
+    SELECT array_agg(w.id ORDER BY w.id) INTO ids
+      FROM written w JOIN asked a ON a.type = w.type
+     WHERE w.status <> 'failed'
+       AND EXISTS (SELECT FROM {schema}.emitted_types t
+                    WHERE t.type = ANY (a.patterns) AND t.tenant = ANY (ARRAY['', w.tenant]));
+    IF ids IS NOT NULL THEN
+        PERFORM {schema}.write_emitted(ids);
+    END IF;
+    RETURN NULL;
+END
+$$;
