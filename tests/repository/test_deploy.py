@@ -4,15 +4,18 @@ import re
 import shutil
 import subprocess
 import textwrap
+from ipaddress import ip_network
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from inboxd.daemon.sockets import BACKLOG, INBOUND
-from inboxd.settings import Admin, load
+from inboxd.settings import Admin, Settings, load
 from tests.support.waiting import patient
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+SPOOL_PAGE = DEPLOY.parent / "docs" / "spool.md"
 SERVICES = ("inboxd.service", "inboxd@.service", "inboxd-receive.service")
 
 
@@ -87,20 +90,108 @@ def test_the_image_has_the_versions_that_were_tested() -> None:
     assert "pip wheel --no-cache-dir --constraint constraints.txt " in image
 
 
-def test_the_admin_api_of_pods_is_on_loopback_with_a_token_from_a_secret(tmp_path: Path) -> None:
-    text = (DEPLOY / "kubernetes.yaml").read_text()
-    [lines] = re.findall(r"  config\.toml: \|\n((?:    .*\n|\n)+)", text)
-    file = tmp_path / "config.toml"
-    password = tmp_path / "password"
+def manifests() -> dict[tuple[str, str], str]:
+    """What `kubernetes.yaml` has, by kind and name."""
+    found = {}
+    for text in (DEPLOY / "kubernetes.yaml").read_text().split("\n---\n"):
+        [kind] = re.findall(r"^kind: (\w+)$", text, re.MULTILINE)
+        [name] = re.findall(r"^  name: ([\w-]+)$", text, re.MULTILINE)
+        found[kind, name] = text
+    return found
+
+
+def settings_of_pods(name: str, folder: Path) -> Settings:
+    """Those of a ConfigMap; its password is in a file of the test's."""
+    [lines] = re.findall(r"  config\.toml: \|\n((?:    .*\n?|\n)+)", manifests()["ConfigMap", name])
+    password = folder / "password"
     password.write_text("secret")
+    file = folder / "config.toml"
     file.write_text(textwrap.dedent(lines).replace("/etc/inboxd/password", str(password)))
-    admin = load(file, {}).admin
+    return load(file, {})
+
+
+def test_the_admin_api_of_pods_is_on_loopback_with_a_token_from_a_secret(tmp_path: Path) -> None:
+    admin = settings_of_pods("inboxd", tmp_path).admin
     assert admin.host == "127.0.0.1"
     _is_from_a_secret(admin, "/etc/inboxd/operator.token")
+    text = (DEPLOY / "kubernetes.yaml").read_text()
     assert "create secret generic inboxd-admin --from-literal=operator.token=" in text
-    worker = text[text.index("kind: Deployment") : text.index("kind: PodDisruptionBudget")]
+    worker = manifests()["Deployment", "inboxd"]
     assert f"{{ name: admin, containerPort: {admin.port} }}" in worker
     assert "- secret: { name: inboxd-admin }" in worker
+    assert "inboxd-admin" not in manifests()["StatefulSet", "inboxd-receive"]
+
+
+def test_each_pod_logs_in_with_a_narrow_role_and_sees_no_other_password(tmp_path: Path) -> None:
+    """The owner's, who may change the schema, is the migration's alone."""
+    roles = dict(
+        re.findall(
+            r"CREATE ROLE (\w+) LOGIN PASSWORD '\.\.\.' IN ROLE (\w+);",
+            (DEPLOY / "kubernetes.yaml").read_text(),
+        )
+    )
+    whose = {"inboxd": "inboxd_worker", "inboxd-receive": "inboxd_receiver"}
+    for name, role in whose.items():
+        dsn = settings_of_pods(name, tmp_path).database.dsn.get_secret_value()
+        assert roles[str(urlsplit(dsn).username)] == role
+    worker, receiver = (
+        manifests()["Deployment", "inboxd"],
+        manifests()["StatefulSet", "inboxd-receive"],
+    )
+    migration, daemon = worker.split("      containers:\n")
+    assert "inbox_owner@" in migration
+    assert "mountPath: /etc/inboxd-owner" in migration
+    assert "inbox_owner" not in daemon
+    assert "mountPath: /etc/inboxd-owner" not in daemon + receiver
+    assert re.findall(r"secret: \{ name: ([\w-]+) \}", receiver) == ["inboxd-receive"]
+    assert "inboxd-receive" not in worker
+
+
+def test_receivers_in_pods_believe_no_network(tmp_path: Path) -> None:
+    inbound = settings_of_pods("inboxd-receive", tmp_path).inbound
+    for believed in inbound.http.trusted_proxies:
+        assert ip_network(believed).num_addresses == 1
+    told = re.findall(
+        r'trusted_proxies = \["([^"]+)"\]', manifests()["ConfigMap", "inboxd-receive"]
+    )
+    assert all(ip_network(each).num_addresses == 1 for each in told), "nor does a comment say so"
+    spool = str(inbound.spool.path)
+    assert f"mountPath: {spool.rpartition('/')[0]}" in manifests()["StatefulSet", "inboxd-receive"]
+
+
+def test_a_source_has_one_receiver_of_several(tmp_path: Path) -> None:
+    """Else two spools keep no order: `docs/spool.md` says what is lost then."""
+    found = manifests()
+    assert "  replicas: 2\n" in found["StatefulSet", "inboxd-receive"]
+    ingress = found["Ingress", "inboxd-receive"]
+    assert 'nginx.ingress.kubernetes.io/upstream-hash-by: "$uri"' in ingress
+    assert "service: { name: inboxd-receive, port: { name: inbound } }" in ingress
+    answer_within = settings_of_pods("inboxd-receive", tmp_path).inbound.http.answer_within
+    [reads] = re.findall(r'proxy-read-timeout: "(\d+)"', ingress)
+    assert int(reads) > answer_within.total_seconds()
+    [page] = re.findall(
+        r"^### Kubernetes\n(.*?)^###", SPOOL_PAGE.read_text(), re.DOTALL | re.MULTILINE
+    )
+    assert "upstream-hash-by" in page
+    assert "loses its order" in page
+
+
+@pytest.mark.parametrize("name", ["inboxd", "inboxd-receive"])
+def test_who_is_not_named_gets_nowhere(name: str, tmp_path: Path) -> None:
+    policy = manifests()["NetworkPolicy", name]
+    pods = manifests()["Deployment" if name == "inboxd" else "StatefulSet", name]
+    assert f"podSelector: {{ matchLabels: {{ app.kubernetes.io/name: {name} }} }}" in policy
+    assert f"labels: {{ app.kubernetes.io/name: {name} }}\n      annotations" in pods
+    assert "policyTypes: [Ingress, Egress]" in policy
+    ingress, egress = policy.partition("  ingress:\n")[2].split("  egress:\n")
+    open_ = {int(port) for port in re.findall(r"port: (\d+)", ingress)}
+    ports = {int(port) for port in re.findall(r"containerPort: (\d+)", pods)}
+    assert open_ == ports - {settings_of_pods("inboxd", tmp_path).admin.port}
+    assert ingress.count("- from: [{ namespaceSelector") == len(open_), "each from somebody"
+    assert "port: 5432" in egress
+    assert ("ipBlock" in egress) == (name == "inboxd"), "receivers call nobody"
+    if name == "inboxd":
+        assert "cidr: 0.0.0.0/0, except: [10.0.0.0/8," in egress
 
 
 def test_the_admin_api_of_compose_has_a_token_from_a_secret() -> None:
