@@ -1,0 +1,1 @@
+"""Parcels that a carrier takes, for many shops."""

@@ -1,0 +1,1 @@
+"""The carrier and a shop, as they would be elsewhere."""
