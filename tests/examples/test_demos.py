@@ -1,0 +1,60 @@
+"""Each demo three times in a row on a busy machine, as its reader may meet it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import patient
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+# What each says when nothing was found wrong.
+DEMOS = {
+    "school/demo.py": "Every student got exactly the e-mails that were due",
+    "bets/match_day.py": "Every result counted once, every bet came out right.",
+    "accounts/outage.py": "every user has one account and one charge.",
+}
+TIMES = 3
+# It ends with the process that started it.
+_BUSY = "import os\nbegan = os.getppid()\nwhile os.getppid() == began: sum(range(100_000))"
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """A busy loop for each core, beside the demo."""
+    loops = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for each in loops:
+            each.kill()
+            each.wait()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.usefixtures("busy")
+@pytest.mark.parametrize(
+    "options",
+    [("--quick",), pytest.param((), marks=pytest.mark.soak)],
+    ids=["quick", "whole"],
+)
+@pytest.mark.parametrize("demo", DEMOS)
+def test_a_demo_comes_out_right_again_and_again(
+    tmp_path: Path, demo: str, options: tuple[str, ...]
+) -> None:
+    for number in range(TIMES):
+        done = subprocess.run(
+            [sys.executable, str(EXAMPLES / demo), *options, "--timeout", "400"],
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=patient(550),
+        )
+        assert done.returncode == 0, f"the {number + 1}. time\n{done.stdout}{done.stderr}"
+        assert DEMOS[demo] in done.stdout, done.stdout
+        assert list(tmp_path.iterdir()) == [], "nothing is left behind"
