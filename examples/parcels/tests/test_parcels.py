@@ -8,7 +8,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from inboxd import Connection
-from inboxd.testing import run_command, run_event
+from inboxd.testing import SentCommand, run_command, run_event
 from parcels.plugin import handlers
 from parcels.stage.carrier import Carrier
 from parcels.stage.shop import is_genuine
@@ -34,7 +34,9 @@ async def test_the_carrier_is_asked_then_it_is_noted_or_refused() -> None:
         "refuse": {"book": "failed"},
     }
     asked = workflow.steps["book"].what
-    assert (asked.draft.type, asked.draft.queue) == ("http.request", "http.carrier")
+    assert isinstance(asked, SentCommand)
+    assert (asked.type, asked.queue) == ("http.request", "http.carrier")
+    assert asked.payload["path"] == "/parcels/7"
 
 
 async def test_what_the_carrier_answered_is_told() -> None:
