@@ -63,9 +63,7 @@ class DuplicateLog:
             else:
                 fold.folded += 1
             log(
-                "a dedup key came again with other content"
-                if repeat.conflict
-                else "duplicate",
+                "a dedup key came again with other content" if repeat.conflict else "duplicate",
                 topic=repeat.topic,
                 source=repeat.source,
                 key=repeat.key,

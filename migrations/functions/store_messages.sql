@@ -25,8 +25,7 @@ CREATE OR REPLACE FUNCTION {schema}.store_messages(
     other_ids uuid[], reasons text[],
     OUT written bigint, OUT duplicates bigint, OUT contradictions bigint, OUT broken bigint
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = on SET jit = off
-    SET inboxd.webhooks = 'off' AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = on SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     ids       uuid[];

@@ -12,8 +12,7 @@ CREATE OR REPLACE FUNCTION {schema}.write_received(
     headers jsonb[], traceparents text[], broken text[]
 ) RETURNS TABLE (receipt_id uuid, event_ids uuid[], outcome text, again boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = on SET jit = off
-    SET inboxd.webhooks = 'off' AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = on SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     longest    integer := (SELECT max(octet_length(t)) FROM unnest(tenants) AS t);

@@ -133,6 +133,26 @@ async def test_what_was_received_is_not_emitted(database: Database) -> None:
     assert await told(database) == []
 
 
+async def test_what_moves_to_topics_that_were_declared_later_was_told_before(
+    database: Database,
+) -> None:
+    """Also when its deliveries were made meanwhile; and the session tells what it writes next."""
+    await add(database, "facts", events=True)
+    await database.execute("insert into inboxd.events (type) values ('a.b')")
+    assert len(await told(database)) == 1
+    await database.execute("delete from inboxd.commands")
+    await database.execute(
+        "insert into inboxd.topics (name, mode, source) values ('later', 'single', 'plugin');"
+        " insert into inboxd.subscriptions (type, topic) values ('a.b', 'later')"
+    )
+    async with database.connect() as connection, connection.transaction():
+        taken = "select inboxd.take_events('default', 'a.b', 10)"
+        assert await connection.fetchval(taken) == 1
+        await connection.execute("insert into inboxd.events (type) values ('a.c')")
+    assert await database.fetchval("select topic from inboxd.events where type = 'a.b'") == "later"
+    assert [row["payload"]["type"] for row in await told(database)] == ["a.c"]
+
+
 async def test_a_session_may_write_what_customers_must_not_get(database: Database) -> None:
     await add(database, "facts", events=True)
     async with database.connect() as connection:

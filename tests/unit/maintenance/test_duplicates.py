@@ -75,7 +75,10 @@ def test_sources_and_contradictions_are_told_apart(clock: Clock) -> None:
     assert sum(line["log_level"] == "warning" for line in lines) == 10
     clock.now += 60
     rest = {(line["event"], line["count"]) for line in _told(log, [])}
-    assert rest == {("more duplicates", 40), ("more dedup keys that came again with other content", 20)}
+    assert rest == {
+        ("more duplicates", 40),
+        ("more dedup keys that came again with other content", 20),
+    }
 
 
 @pytest.mark.usefixtures("clock")
