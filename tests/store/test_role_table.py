@@ -35,6 +35,7 @@ declared_types        -        -        SIUD     s        s
 dedup                 -        -        SUD      -        -
 dependencies          -        -        SIUD     Ds       s
 duplicates            -        -        SUD      -        -
+emitted_types         -        -        -        -        -
 endpoints             -        -        SIUD     su       s
 events                si       -        SIDu     su       s
 events_history        -        -        SI       s        s
@@ -44,6 +45,7 @@ held_sources          -        -        S        s        s
 imports               -        -        -        -        -
 intakes               -        -        SIUD     s        s
 kept_receipts         -        -        S        s        s
+key_rates             -        -        SIUD     s        s
 leases                -        -        SIU      s        s
 limits                -        -        SIUD     s        s
 message_readers       -        -        SIUD     s        s
@@ -52,6 +54,7 @@ notices               -        -        SIUD     s        s
 partitions            -        -        S        s        s
 plugin_migrations     -        -        S        s        s
 receipts              -        -        S        s        s
+received_sources      -        -        -        s        s
 receivers             -        SIUD     SIUD     s        s
 relay_leases          -        -        SIUD     s        s
 replays               -        -        SIUD     Is       s
@@ -133,8 +136,10 @@ emit_event_arrays     x        -        x        -        -
 emit_events           x        -        x        -        -
 end_members           -        -        -        -        -
 end_waiting           -        -        -        -        -
+endpoints_emitted     -        -        -        -        -
 erase_receipts        -        -        -        -        -
 erased                -        x        x        -        -
+events_emitted        -        -        -        -        -
 events_inserted       -        -        -        -        -
 fill_queue            -        -        -        -        -
 finalize_partition    -        -        x        -        -
@@ -148,12 +153,14 @@ hold_unique_keys      -        -        x        x        -
 index_partition       -        -        x        -        -
 insert_members        -        -        -        -        -
 is_erased             -        -        x        -        -
+is_of_login           -        -        -        -        -
 is_taking             -        -        -        -        -
 is_unhandled          -        -        x        x        x
 judge_event           -        -        -        -        -
 keep_added_schedule   -        -        -        -        -
 keep_bodies           -        -        x        -        -
 keep_receipts         -        -        x        -        -
+keep_sources          -        -        -        -        -
 kept_command          -        -        -        -        -
 leave_partition       -        -        x        -        -
 light_headers         -        -        x        -        -
@@ -181,6 +188,7 @@ refuse_headers        -        -        -        -        -
 refuse_long           -        -        -        -        -
 refuse_long_key       -        -        -        -        -
 refuse_ragged         -        -        -        -        -
+refuse_source         -        -        -        -        -
 refuse_taken          -        -        -        -        -
 refuse_transition     -        -        -        -        -
 refuse_unknown_keys   -        -        -        -        -
@@ -205,6 +213,7 @@ send_webhooks         x        -        x        -        -
 send_workflow         x        -        x        -        -
 settle_command        -        -        x        -        -
 settled_commands      -        -        x        -        -
+settled_rows          -        -        -        -        -
 stand_in_line         -        -        -        -        -
 start_members         -        -        -        -        -
 state_of_database     -        -        x        -        -
@@ -215,12 +224,14 @@ succeed_head          -        -        -        -        -
 suspect               -        -        -        -        -
 take_events           -        -        x        -        -
 trim_partition        -        -        x        -        -
+type_patterns         -        -        -        -        -
 unasked_members       -        -        -        -        -
 unsent_keys           -        -        -        -        -
 unwritten_event       -        -        -        -        -
 waiting_sources       -        -        -        -        -
 wake_commands         -        -        x        -        -
 workflow_edges        -        -        -        -        -
+write_emitted         -        -        -        -        -
 write_events          -        -        x        -        -
 write_received        -        -        -        -        -
 write_webhooks        -        -        x        -        -
