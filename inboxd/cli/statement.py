@@ -31,7 +31,8 @@ _FINDINGS: columns.Columns = (
 )
 _SPOOLS: columns.Columns = (
     TableColumn("in a spool", lambda row: ", ".join(row["spooled"]), cut="right"),
-    *("host", "receiver", "trouble"),
+    *("host", "receiver"),
+    TableColumn("trouble", lambda row: row["trouble"] or ("withheld" if row["broken"] else None)),
 )
 
 

@@ -99,9 +99,7 @@ def test_an_action_that_there_is_not_is_refused(cli: Cli) -> None:
     assert cli("audit", "--action", "replay twice").code == 2
     far = cli("audit", "--action", "zzz", "--json")
     assert (far.code, far.out) == (2, "")
-    assert (
-        "valid are abort, add, auto, cancel, change, close, disable, discard, dismiss, " in far.err
-    )
+    assert "valid are abort, accept, add, archive, auto, cancel, change, close, " in far.err
     for right in ("erase", "prioritize to -5", "reschedule", "force open", "force", "metrics only"):
         assert cli("audit", "--action", right, "--json").json["audit"] == []
 

@@ -155,11 +155,11 @@ async def test_a_row_of_a_page_that_has_failed_in_another_way_since_is_left(
     )
     locked = store.lock
 
-    async def lock(session: Any, table: Any, ids: Any, uuids: Any) -> list[Row]:
+    async def lock(session: Any, table: Any, ids: Any, uuids: Any, **more: Any) -> list[Row]:
         """Before the last page somebody replays its row, and it fails again."""
         if 3 in ids:
             await database.execute("UPDATE inboxd.events SET fingerprint = 'other' WHERE id = 3")
-        return await locked(session, table, ids, uuids)
+        return await locked(session, table, ids, uuids, **more)
 
     monkeypatch.setattr(store, "lock", lock)
 

@@ -38,6 +38,7 @@ READS = (
     *("chart commands backlog --queue default", "chart events arrivals"),
     *("events replay --type user.created --dry-run", "actions list", "actions show 1"),
     *("commands cancel --all --dry-run", "commands cancel --all --background --dry-run"),
+    "statement",
 )
 # What an operator does, in this order.
 ACTIONS = (
@@ -66,7 +67,7 @@ OTHERS = {
     *("endpoints remove", "endpoints rotate", "history make", "history export", "history drop"),
     *("spool list", "spool show", "spool verify", "spool drain", "spool discard", "admin hash"),
     *("schedules run", "schedules add", "schedules change", "schedules remove"),
-    *("commands replay-with", "commands edit"),
+    *("commands replay-with", "commands edit", "messages verify", "tail"),
 }
 FILLED = """
 select inboxd.emit_event('user.created', '{"mail": "canary-payload"}') from generate_series(1, 2);
@@ -75,10 +76,11 @@ select inboxd.emit_event('user.created', '{"mail": "canary-payload"}', topic => 
 update inboxd.events set status = 'failed', fingerprint = 'abcd',
        errors = '[{"error": "E: canary-error", "at": "2026-01-01T00:00:00Z"}]' where id < 3;
 select inboxd.send_command('email.welcome', '{"mail": "canary-payload"}')
-  from generate_series(1, 7);
+  from generate_series(1, 8);
 update inboxd.commands set status = 'failed', fingerprint = 'abcd',
        errors = '[{"error": "E: canary-error", "at": "2026-01-01T00:00:00Z"}]'
  where id in (1, 2, 6);
+update inboxd.commands set status = 'failed', fingerprint = 'efgh' where id = 8;
 insert into inboxd.workers (id, name, host, pid, version, events, commands, queues, declares)
 values ('00000000-0000-0000-0000-000000000001', 'w', 'h', 1, '1', '{}', '{}', '{}', '');
 update inboxd.commands set status = 'running', worker_id = '00000000-0000-0000-0000-000000000001',

@@ -370,7 +370,8 @@ async def test_two_schemas_in_one_database(empty: Database) -> None:
         code = await empty.fetchval(
             "select string_agg(prosrc, '') from pg_proc where pronamespace = $1::regnamespace", one
         )
-        assert not re.search(r"\binboxd[._](?!notify|webhooks)", code), "nothing names the default schema"
+        named_by_default = re.search(r"\binboxd[._](?!notify|webhooks)", code)
+        assert not named_by_default, "nothing names the default schema"
     finally:
         await drop_roles(empty, one, two)
 
