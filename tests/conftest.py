@@ -39,11 +39,12 @@ from tests.support import (
 )
 from tests.support.failures import pytest_runtest_makereport
 from tests.support.pooler import EVERYWHERE, way_to
+from tests.support.time_limits import pytest_pyfunc_call, seconds_of
 from tests.support.types import StrictTypes, strict_types
 from tests.support.waiting import PATIENCE, far_from_the_hour, patient
 
 # pytest finds a hook by its name in this file.
-__all__ = ["pytest_runtest_makereport"]
+__all__ = ["pytest_pyfunc_call", "pytest_runtest_makereport"]
 
 if TYPE_CHECKING:
     from tests.support.rabbitmq import RabbitMQServer
@@ -92,9 +93,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if mark := item.get_closest_marker("direct"):
             item.add_marker(pytest.mark.skip(reason=f"not behind a pooler: {mark.args[0]}"))
     for item in items if PATIENCE != 1 else ():
-        mark = item.get_closest_marker("timeout")
-        seconds = float(item.config.getini("timeout") if mark is None else mark.args[0])
-        item.add_marker(pytest.mark.timeout(patient(seconds)), append=False)
+        item.add_marker(pytest.mark.timeout(patient(seconds_of(item))), append=False)
     if "PYTEST_XDIST_WORKER" in os.environ:
         for item in items:
             if (shared := _shared(item)) is not None:

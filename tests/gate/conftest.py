@@ -147,7 +147,10 @@ def project(tmp_path: Path) -> Project:
     for ledger in ("ledger.tsv", "unsteady.tsv"):
         (folder / ".ci" / ledger).write_text("")
     (folder / "planted").mkdir()
-    hook = "from tests.support.failures import pytest_runtest_makereport\n"
-    (folder / "planted/conftest.py").write_text(hook)
+    hooks = (
+        "from tests.support.failures import pytest_runtest_makereport\n"
+        "from tests.support.time_limits import pytest_pyfunc_call\n"
+    )
+    (folder / "planted/conftest.py").write_text(hooks)
     (folder / "Makefile").write_text(_MAKEFILE.format(root=ROOT, python=sys.executable))
     return Project(folder, tmp_path / "runs")

@@ -53,6 +53,32 @@ def test_a_set_up_that_fails_ends_the_run(project: Project) -> None:
     assert "RED: make bad failed" in found.summary[1]
 
 
+def test_a_coroutine_that_waits_for_ever_ends_at_its_time_limit_on_uvloop(
+    project: Project,
+) -> None:
+    project.plant(
+        "waits",
+        """
+        import anyio
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio", {"use_uvloop": True}
+
+        @pytest.mark.anyio
+        @pytest.mark.timeout(2)
+        async def test_waits():
+            await anyio.Event().wait()
+        """,
+    )
+    project.plant("fine", FINE)
+    found = project.run()
+    assert (found.code, found.closing) == (1, "1 passed, 1 failed")
+    [red] = found.about("RED")
+    assert "test_waits" in red
+    assert "Late: The test has not ended within 2 seconds." in found.output
+
+
 def test_a_stage_that_hangs_is_ended_and_the_next_one_runs(project: Project) -> None:
     project.plant("hangs", "import time\ndef test_hangs():\n    time.sleep(3600)\n")
     project.settings = project.settings.replace("limit = 60", "limit = 8")
