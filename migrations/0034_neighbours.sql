@@ -63,5 +63,9 @@ BEGIN
         EXECUTE format('GRANT SELECT (sender) ON {schema}.commands, {schema}.commands_history, {schema}.batches TO %I', role);
         EXECUTE format('GRANT SELECT (source, at) ON {schema}.received_sources TO %I', role);
     END LOOP;
+    -- A worker reads all that operators read.
+    IF to_regrole('{schema}_worker') IS NOT NULL THEN
+        GRANT SELECT ON {schema}.received_sources TO {schema}_worker;
+    END IF;
 END
 $do$;

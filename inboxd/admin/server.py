@@ -139,7 +139,7 @@ class _Connections:
         """Uvicorn's own, without extras: a few probes a minute need nothing faster."""
         connections = self
 
-        class Connection(H11Protocol):
+        class BoundedConnection(H11Protocol):
             def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
                 super().connection_made(transport)
                 connections.begin(self)
@@ -148,7 +148,7 @@ class _Connections:
                 super().connection_lost(exc)
                 connections.end(self)
 
-        return Connection
+        return BoundedConnection
 
     def begin(self, connection: H11Protocol) -> None:
         """One more: if these are too many, the oldest makes room, of those that ask nothing."""

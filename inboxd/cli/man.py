@@ -21,6 +21,7 @@ _ENDS = {
     Exit.UNKNOWN_NAME: "nothing declares what was named",
     Exit.UNAVAILABLE: "the database is unreachable, or a privilege is missing",
     Exit.INTERNAL: "an unexpected error, or a daemon that ended itself",
+    Exit.OUTPUT: "the output cannot be written, as on a full disk; the command's work is done",
     Exit.TEMPORARY: "temporary: a lock, a time limit or a starting server; try again",
     Exit.CONFIG: "settings, plugins or the schema's version are wrong",
 }

@@ -4,7 +4,7 @@ Promises: two starts of one key are as far apart as its rate says, over all work
 line waits, with no attempt spent, and the others behind it, in their order. A command whose
 deadline has passed waits for nothing. Known limit: a worker that does not know the rate, since its
 settings are other ones, does not obey it.
-*See:* `store/key_rates.py`; `migrations/0033_key_rates.sql`.
+*See:* `store/key_rates.py`; `migrations/0036_key_rates.sql`.
 """
 
 from inboxd.engine.parts import Parts

@@ -301,8 +301,8 @@ def explain_connecting(error: Exception, database: Database) -> DatabaseError:
     where = redact(database.dsn.get_secret_value())
     reason = redact(str(error)) or type(error).__name__
     advice = next((told for kinds, told in _ADVICE if isinstance(error, kinds)), _CORRECT)
-    if type(error) is ConnectionError:  # asyncpg's: it was refused TLS
-        advice = "check that the server has TLS (ssl = on), or ask for none (database.dsn)"
+    if type(error) is ConnectionError:  # asyncpg's: it was refused TLS, or the server has ended
+        advice = "check that the server runs and has TLS (ssl = on), or ask for none (database.dsn)"
     kind = DatabaseAway if _is_nobody(error) else DatabaseError
     return kind(f"cannot connect to {where}: {reason}; {advice}")
 

@@ -65,10 +65,10 @@ async def make_clock(connection: Connection) -> None:
         await connection.execute(shared("make_test_clock"))
 
 
-async def bend_functions(connection: Connection, sql: Statements) -> None:
-    """Let functions with a search_path of their own go by the clock of tests."""
+async def follow_clock(connection: Connection, sql: Statements) -> None:
+    """Let functions and defaults of columns follow the clock of tests."""
     with explained(_TO_THE_DENIED):
-        for row in await connection.fetch(sql["bend_functions"]):
+        for row in await connection.fetch(sql["follow_test_clock"]):
             await connection.execute(row["statement"])
 
 

@@ -133,7 +133,7 @@ class TestServer:
                     await store.make_clock(inside)
                 await migrate(settings, plugins)
                 async with store.open_connection(settings) as inside:
-                    await store.bend_functions(inside, Statements(settings.schema_name))
+                    await store.follow_clock(inside, Statements(settings.schema_name))
             except BaseException:
                 await store.drop(connection, template.name)
                 raise

@@ -20,7 +20,7 @@ BEGIN
                                         | now.micros % 1000::bigint * 4096 / 1000
                                           + (pg_catalog.random() * 3::double precision)::bigint)
                     || substring(pg_catalog.uuid_send(pg_catalog.gen_random_uuid()) FROM 9), 'hex')::uuid
-                  FROM (SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000::numeric)::bigint AS micros
+                  FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000::numeric)::bigint AS micros
                         OFFSET 0) AS now
             $fn$;
     END IF;

@@ -126,7 +126,7 @@ def test_it_fits_into_80_columns_and_shows_what_it_is_made_of(
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(output, "on_terminal", lambda: True)
     out = cli("status", "--since", "1h").out
-    lines = [line for line in out.splitlines() if not line.startswith("(left out")]
+    lines = [line for line in out.splitlines() if not line.startswith("(no room for")]
     assert max(map(len, lines)) <= 80
     assert "at most 5s old" in out
     assert "its last seconds may be missing" in out

@@ -155,9 +155,11 @@ def test_an_error_of_what_succeeded_was_before(cli: Cli, sql: Sql) -> None:
         """WITH gone AS (DELETE FROM inboxd.commands WHERE id = $1 RETURNING *)
            INSERT INTO inboxd.commands_history
                   (id, command_id, queue, type, schema_version, status, attempts, crashes, run_at,
-                   created_at, updated_at, finished_at, duration, payload, errors)
+                   created_at, updated_at, finished_at, duration, payload, errors, priority, fence,
+                   cancel_requested, origin_kind, awaited)
            SELECT id, command_id, queue, type, schema_version, 'succeeded', 2, crashes, run_at,
-                  created_at, now(), now(), interval '250 ms', payload, errors FROM gone""",
+                  created_at, now(), now(), interval '250 ms', payload, errors, priority, fence,
+                  cancel_requested, origin_kind, awaited FROM gone""",
         id_,
     )
     assert "\t(before) Retry: it is busy" in cli("commands", "list").out

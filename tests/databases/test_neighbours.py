@@ -331,7 +331,7 @@ _CALLS = {
     "is_unhandled": "inboxd.is_unhandled('t', 'a.b')",
     "light_headers": "inboxd.light_headers(v_json)",
     "new_uuid": "inboxd.new_uuid()",
-    "receipt_time": "inboxd.receipt_time(gen_random_uuid())",
+    "receipt_time": "inboxd.receipt_time(inboxd.new_uuid())",
 }
 # These have no names in them that mean anything else, and run in triggers alone.
 _TRIGGERS = {"refuse_change", "refuse_long_key", "refuse_transition"}

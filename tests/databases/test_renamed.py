@@ -17,7 +17,7 @@ from tests.support import StartWorker, eventually
 Sql = Callable[..., list[asyncpg.Record]]
 
 # What names the schema that there was; the setting of producers is called so in every schema.
-_OLD = re.compile(r"\binboxd[._](?!notify\b)|'inboxd'")
+_OLD = re.compile(r"\binboxd[._](?!(?:notify|webhooks)\b)|'inboxd'")
 ROLES = ("operator", "producer", "receiver", "viewer", "worker")
 
 

@@ -37,6 +37,7 @@ MORE = {
     "flush_chunks": 1_500,
     "batch_steps": 1_500,
     "story_waits": 1_500,
+    "events_there": 2_000,  # a hundred ids, each by an index of each day
     "take_events": 900,
     "status_lines": 900,
     "replay_commands": 720,  # ten, with what waits for them locked before

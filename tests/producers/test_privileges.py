@@ -116,7 +116,7 @@ async def test_the_worker_changes_what_became_of_a_row_and_not_what_it_says(
         *("body_id", "body_at", "body_bytes", "created_at"),
         *("event_id", "topic", "source", "dedup_key", "headers", "occurred_at"),
         *("command_id", "queue", "unique_key", "max_attempts", "origin_kind", "origin_id"),
-        *("replay_of", "batch_id", "result", "needs", "awaited"),
+        *("replay_of", "batch_id", "result", "needs", "awaited", "sender"),
     }
     async with database.connect() as connection:
         columns = await connection.fetch(

@@ -54,7 +54,7 @@ notices               -        -        SIUD     s        s
 partitions            -        -        S        s        s
 plugin_migrations     -        -        S        s        s
 receipts              -        -        S        s        s
-received_sources      -        -        -        s        s
+received_sources      -        -        S        s        s
 receivers             -        SIUD     SIUD     s        s
 relay_leases          -        -        SIUD     s        s
 replays               -        -        SIUD     Is       s

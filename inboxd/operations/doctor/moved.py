@@ -89,9 +89,7 @@ async def owners(look: Look) -> AsyncIterator[Finding]:
         theirs = ", ".join(sorted({row["name"] for row in rows}))
         things = named([f"{row['kind']} {row['object']}" for row in rows])
         found = f"of another owner than the schema, who decides what it does: {things} ({theirs})"
-        remedy = "look at what they do; then run: " + "\n".join(
-            f"ALTER {row['kind'].upper()} {row['object']} OWNER TO {row['wanted']};" for row in rows
-        )
+        remedy = "look at what they do; then run: " + "\n".join(row["remedy"] for row in rows)
         yield Finding("owners", Verdict.CRITICAL, found, remedy, len(rows))
 
 

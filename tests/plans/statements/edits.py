@@ -8,7 +8,7 @@ from tests.plans.statements.case import Case, operator
 
 async def _edited(session: Session, known: Known) -> None:
     (id_, *_) = known.of("commands few")
-    await operations.edited(session, id_)
+    await session.fetch("edited_command", id_)  # the row need not be there
     await operations.edit_payload(session, id_, "{}")
 
 

@@ -45,7 +45,7 @@ def test_no_secret_is_shown_whatever_it_looks_like(written: Any) -> None:
         written(
             '[targets.crm]\nurl = "https://crm/"\nauthorization = "Bearer a://hunter2"\n'
             '[targets.crm.headers]\nx-key = "https://hunter2"\n'
-            '[brokers.bus]\nkind = "nats"\nservers = ["nats://n"]\nuser = "u"\n'
+            '[brokers.bus]\nkind = "nats"\nservers = ["n:4222"]\nuser = "u"\n'
             'password = "p://hunter2"\n'
         ),
         {"INBOXD_DATABASE__PASSWORD": "a://hunter2"},

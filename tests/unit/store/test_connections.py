@@ -24,7 +24,7 @@ from inboxd.store.connections import (
         (asyncpg.InvalidCatalogNameError('database "x" does not exist'), "correct database.dsn"),
         (
             ConnectionError('PostgreSQL server at "db:5432" rejected SSL upgrade'),
-            "the server has TLS (ssl = on)",
+            "the server runs and has TLS (ssl = on)",
         ),
         (OSError("refused"), "check that PostgreSQL runs there"),
     ],

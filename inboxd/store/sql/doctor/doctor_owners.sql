@@ -1,8 +1,9 @@
 -- What in the schema belongs to another role than the schema does, and not to a superuser.
 -- parameters: none
--- returns: kind, object, name (its owner), wanted (the schema's)
+-- returns: kind, object, name (its owner), remedy (the statement that gives it to the schema's owner)
 -- locks: nothing
-SELECT owned.kind, owned.object, pg_get_userbyid(owned.owner)::text AS name, pg_get_userbyid(n.nspowner)::text AS wanted
+SELECT owned.kind, owned.object, pg_get_userbyid(owned.owner)::text AS name,
+       format('ALTER %s %s OWNER TO %I;', upper(owned.kind), owned.object, pg_get_userbyid(n.nspowner)) AS remedy
   FROM pg_namespace n
  CROSS JOIN LATERAL (
        SELECT CASE relkind WHEN 'S' THEN 'sequence' WHEN 'v' THEN 'view' ELSE 'table' END AS kind,

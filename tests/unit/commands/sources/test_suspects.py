@@ -79,6 +79,9 @@ class Site:
     def room(self, _queue: str) -> int:
         return self.room_left
 
+    def rooms(self, queues: list[str]) -> dict[str, int]:
+        return dict.fromkeys(queues, self.room_left)
+
     def begin_page(self) -> None:
         self.room_left = 10
 
