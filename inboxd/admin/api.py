@@ -127,6 +127,7 @@ class AdminApi:
             await refuse_guesses(session, self._settings.admin, table, wanted)
             rows = await operations.find(session, table, wanted, below=below, limit=limit)
             await operations.label_rows(session, table, rows.rows, self._tenants)
+            await operations.mark_replayed(session, table, rows.rows)
         if wanted.payload:
             await self._revealing.note(table, caller)
         return found(rows.document(table))

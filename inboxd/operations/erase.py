@@ -112,9 +112,10 @@ async def erase(
     held, events = await store.held(session, subject)
     waits += events
     if waits and not unsettled:
+        have, them = ("has", "it") if waits == 1 else ("have", "them")
         raise Conflict(
-            f"{plural(waits, 'row')} about it: still to be processed, or being processed; nothing "
-            "was changed: let it end, or cancel it as well"
+            f"{plural(waits, 'row')} about it {have} not ended; nothing was changed: wait for the "
+            f"end, or cancel {them} as well"
         ).on_terminals(" with --unsettled")
     entry = await _record(session, subject, terms, events) if held or any(rows.values()) else None
     for first in range(0, len(held), _PAGE):

@@ -94,7 +94,7 @@ def test_what_is_held_is_refused_and_then_erased(
     assert cli("erase", *subject, "--dry-run", "--json").json["would_erase"]["held_events"] == 1
     refused = cli("erase", *subject, "--yes")
     assert (refused.code, left(sql)) == (1, [(True,) * 3] * 2)
-    assert "1 row about it: still to be processed" in refused.err
+    assert "1 row about it has not ended" in refused.err
     erased = cli("erase", *subject, "--yes", "--unsettled", "--json").json
     assert (erased["erased"]["held_events"], erased["left"]) == (1, 0)
     assert left(sql) == [(False,) * 3, (True,) * 3]

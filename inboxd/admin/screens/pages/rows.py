@@ -69,6 +69,7 @@ async def _list(table: HotTable, visit: PageVisit) -> ScreenPage:
         visit.session, table, wanted, below=row_number(query, "below"), limit=limit
     )
     await operations.label_rows(visit.session, table, found.rows, visit.tenants, labels_of(visit))
+    await operations.mark_replayed(visit.session, table, found.rows)
     names = await _declared(visit) if own is None else None
     silent = not found.rows and own is None
     shown: dict[str, Any] = {
