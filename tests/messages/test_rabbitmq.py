@@ -200,7 +200,7 @@ async def test_a_stream_is_stored_once_though_its_database_is_set_back(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, stream: Queue
 ) -> None:
     """Its position is stored with the events: nobody asks RabbitMQ what was acknowledged."""
-    config = _following(rabbitmq, stream)
+    config = mortal(_following(rabbitmq, stream))
     worker = await start_worker(config)
     await stream.publish(0, 0)
     await stored(database, 1)

@@ -12,7 +12,7 @@ from nats.js import JetStreamContext
 
 from inboxd.embedded import Server
 from tests.brokers.kafka.conftest import quick_groups
-from tests.messages.consuming import body, consuming, numbers, stored
+from tests.messages.consuming import body, consuming, mortal, numbers, stored
 from tests.messages.kafka_reading import publish, reading
 from tests.support import (
     Config,
@@ -61,7 +61,8 @@ async def js(nats: NatsServer) -> AsyncIterator[JetStreamContext]:
 @pytest.fixture
 def config(nats: NatsServer) -> Config:
     """The settings of a worker that reads the stream."""
-    return consuming({"kind": "nats", "servers": [nats.address]}, {"nats_stream": "RESULTS"})
+    broker = {"kind": "nats", "servers": [nats.address]}
+    return mortal(consuming(broker, {"nats_stream": "RESULTS"}))
 
 
 @pytest.fixture

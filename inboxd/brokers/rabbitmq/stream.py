@@ -30,7 +30,7 @@ from inboxd.brokers.rabbitmq import amqp
 from inboxd.brokers.rabbitmq.connection import AmqpClosed, AmqpConnection
 from inboxd.brokers.rabbitmq.consumer import RabbitMQConsumer
 from inboxd.brokers.rabbitmq.servers import connect
-from inboxd.errors import StreamLost
+from inboxd.errors import BrokerUnavailable, StreamLost
 from inboxd.settings import Broker, MessageSource
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _TAG = "inboxd"
 _OFFSET = "x-stream-offset"
 _MOST_PREFETCHED = 65_535  # AMQP has two bytes for it
-_NOT_THERE = 404
+_NOT_THERE, _PRECONDITION = 404, 406
 # What is asked for at a time where the end is looked for, and seconds without any more.
 _LOOKED_AT, _QUIET = 1000, 0.25
 _NOTHING_YET: Final = -1
@@ -217,7 +217,12 @@ class RabbitMQStreamConsumer(RabbitMQConsumer):
         """Let what there is from an offset on come. Raises BrokerUnavailable."""
         with self._explained():
             await self._connection.call(commands.Basic.Qos(prefetch_count=prefetch))
-            await self._connection.call(amqp.consumed(self._queue, _TAG, offset=offset))
+            try:
+                await self._connection.call(amqp.consumed(self._queue, _TAG, offset=offset))
+            except AmqpClosed as closed:
+                if closed.code != _PRECONDITION:
+                    raise
+                raise self._is_no_stream("takes no offset for") from closed
 
     async def receive(
         self, most: int, within: float, *, checks: bool = True
@@ -225,10 +230,7 @@ class RabbitMQStreamConsumer(RabbitMQConsumer):
         """See `Consumer`; checks: whether none may be missing since the one before."""
         page = await super().receive(most, within)
         if self._is_a_queue:
-            raise self._connection.unavailable(
-                f"hands over messages of {self._queue!r} without offsets, so it is no stream: name "
-                f"it by rabbitmq_queue in {self._where}, not by rabbitmq_stream"
-            )
+            raise self._is_no_stream("hands over messages without offsets of")
         if not page or not checks:
             return page
         last = page[-1].position or 0
@@ -249,6 +251,13 @@ class RabbitMQStreamConsumer(RabbitMQConsumer):
     def put_back(self, message: IncomingMessage) -> None:
         """Hand it over, before all others."""
         self._held.appendleft(message)
+
+    def _is_no_stream(self, does: str) -> BrokerUnavailable:
+        """The error for a queue that is named as a stream; does: how the server shows it."""
+        return self._connection.unavailable(
+            f"{does} {self._queue!r}, so it is no stream: name it by rabbitmq_queue in "
+            f"{self._where}, not by rabbitmq_stream"
+        )
 
     def silent(self, position: int) -> Exception:
         """The error for a message that there is, and that did not come."""
