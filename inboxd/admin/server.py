@@ -151,11 +151,11 @@ class _Connections:
         return BoundedConnection
 
     def begin(self, connection: H11Protocol) -> None:
-        """One more: if these are too many, the oldest makes room, of those that ask nothing."""
-        self._began[connection] = self._silent[connection] = time.monotonic()
-        if len(self._began) > _MAX_CONNECTIONS:
+        """Add one; if there are too many, close the oldest silent one, else the oldest."""
+        if len(self._began) >= _MAX_CONNECTIONS:
             oldest = next((each for each in self._began if _is_silent(each)), None)
             self._abort(oldest or next(iter(self._began)))
+        self._began[connection] = self._silent[connection] = time.monotonic()
 
     def end(self, connection: H11Protocol) -> None:
         """It is gone, or will be."""

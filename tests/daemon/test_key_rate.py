@@ -27,7 +27,7 @@ async def _the_first_waits(database: Database) -> bool:
     )
     first = [row for row in rows if row["later"]]
     return [(row["key"], row["n"], row["status"], row["attempts"]) for row in first] == [
-        ("a", "2", "pending", 0)
+        ("a", "2", "waiting", 0)
     ] and not any(row["errors"] for row in rows)
 
 

@@ -20,7 +20,14 @@ ROWS = 6_000
 # Pages more than on good tables: dead versions, index pages of a larger table, and the rows of
 # 192 buckets, which a vacuumed table need not be asked for.
 MORE = 60
-MORE_OF = {"status_lines": 500}
+MORE_OF = {
+    "status_lines": 500,
+    # Why a command does not run is several looks, each at index pages of a larger table.
+    **{
+        f"explain_command{each}": 80
+        for each in ("", ", running", ", dead", " of a key", " of a step")
+    },
+}
 # In this state few rows are left of many, and what was deleted stays in the indexes: who looks for
 # the highest of them passes the dead above it. A page for each is too much there as well; a walk
 # over everything is found in the other states, where as many rows live as are dead.
