@@ -228,15 +228,17 @@ _HOW = settings(
     max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], print_blob=True
 )
 _PICKS = st.lists(st.integers(0, 63), max_size=6)
+# Hypothesis must draw nothing while a coroutine runs: its StopTest would end the loop's runner.
+_SEEDS = st.integers(0, 2**32 - 1)
 
 
 @pytest.mark.parametrize("row", CONDITIONS)
 @_HOW
-@given(picks=_PICKS, random=st.randoms(use_true_random=False))
+@given(picks=_PICKS, seed=_SEEDS)
 async def test_what_is_named_holds_it_and_nothing_else_does(
-    world: World, row: str, picks: list[int], random: Random
+    world: World, row: str, picks: list[int], seed: int
 ) -> None:
-    await _try(world, row, _together(CONDITIONS[row], picks), random)
+    await _try(world, row, _together(CONDITIONS[row], picks), Random(seed))
 
 
 @pytest.mark.long
@@ -244,11 +246,11 @@ async def test_what_is_named_holds_it_and_nothing_else_does(
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("row", CONDITIONS)
 @settings(_HOW, max_examples=150)
-@given(picks=_PICKS, random=st.randoms(use_true_random=False))
+@given(picks=_PICKS, seed=_SEEDS)
 async def test_what_is_named_holds_it_in_many_more_states(
-    world: World, row: str, picks: list[int], random: Random
+    world: World, row: str, picks: list[int], seed: int
 ) -> None:
-    await _try(world, row, _together(CONDITIONS[row], picks), random)
+    await _try(world, row, _together(CONDITIONS[row], picks), Random(seed))
 
 
 def test_each_condition_has_a_remedy() -> None:
