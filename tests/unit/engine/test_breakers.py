@@ -8,6 +8,9 @@ from inboxd.registry.registry import make_registry
 from inboxd.resilience.rules import BreakerRules
 from inboxd.telemetry.metrics import Metrics
 
+# The breakers hold an event of anyio, which older versions make in a running loop alone.
+pytestmark = pytest.mark.usefixtures("anyio_backend")
+
 HOLDER = ("queue", 1)
 
 
@@ -17,7 +20,7 @@ def metrics() -> Metrics:
 
 
 @pytest.fixture
-def breakers(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> Breakers:
+async def breakers(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> Breakers:
     """Room for three names; the queue of a bank has a breaker of its own."""
     monkeypatch.setattr(breakers_module, "_MOST_UNDECLARED", 3)
     made = Breakers(make_registry({}, {}), metrics, on_change=lambda: None)
