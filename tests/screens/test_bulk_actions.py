@@ -150,7 +150,7 @@ async def test_a_filter_that_it_has_not_and_what_matches_nothing_are_refused(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     await _dead(database, 1)
-    for query in ("entity=order:1", "until=2h", "payload=a%3D1", "status=pending"):
+    for query in ("entity=order:1", "until=2h", "payload=a%3D1", "status=pending", "by=failed"):
         assert (await ada.get(f"/act/commands/replay-all?{query}")).status_code == 400, query
         assert "/act/commands/replay-all" not in (await ada.get(f"/commands?{query}")).text
     asked = await ask(ada, "/act/commands/replay-all?type=none")

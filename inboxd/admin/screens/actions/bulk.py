@@ -49,7 +49,7 @@ _TITLES: Final[Mapping[Verb, Sentence]] = {
 }
 _FILTERS: Final = ("type", "tenant", "since", "error", "group", "batch")
 # Filters of lists that a bulk action has not.
-_OTHERS: Final = ("until", "entity", "payload", "commands")
+_OTHERS: Final = ("until", "entity", "payload", "commands", "by")
 
 
 def _selection(table: HotTable, verb: Verb, visit: ActionVisit) -> Selection:
