@@ -47,9 +47,12 @@ CREATE TRIGGER receivers_begin AFTER INSERT ON {schema}.receivers FOR EACH ROW
 CREATE TRIGGER receivers_receive AFTER UPDATE OF sources ON {schema}.receivers FOR EACH ROW
     WHEN (OLD.sources <> NEW.sources) EXECUTE FUNCTION {schema}.keep_sources();
 
--- Who receives writes into receivers, and so do workers.
+-- Receivers and workers may write into receivers. An operator who resumes a source writes events of its receipts. The role is
+-- that of SET ROLE, where the session has one.
 CREATE TRIGGER events_above_source BEFORE INSERT ON {schema}.events FOR EACH ROW
-    WHEN (NEW.source IS NOT NULL AND NOT has_table_privilege(session_user, '{schema}.receivers'::regclass, 'INSERT'))
+    WHEN (NEW.source IS NOT NULL AND NEW.origin_kind IS DISTINCT FROM 'receipt'
+          AND NOT has_table_privilege(coalesce(nullif(current_setting('role'), 'none'), session_user),
+                                      '{schema}.receivers'::regclass, 'INSERT'))
     EXECUTE FUNCTION {schema}.refuse_source();
 
 -- ---------------------------------------------------------------------------------- roles

@@ -17,6 +17,6 @@ ALTER TABLE {schema}.imports
 -- may change endpoints may also do that; what is replayed was checked once.
 
 CREATE TRIGGER commands_above_delivery BEFORE INSERT ON {schema}.commands FOR EACH ROW
-    WHEN (NEW.type = 'webhook.deliver' AND NEW.replay_of IS NULL
+    WHEN (NEW.type IN ('webhook.deliver', 'webhook.emitted') AND NEW.replay_of IS NULL
           AND NOT has_table_privilege('{schema}.endpoints'::regclass, 'UPDATE'))
     EXECUTE FUNCTION {schema}.refuse_delivery();

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from inboxd.cli import columns
+from inboxd.cli.dev_place import surroundings
 from inboxd.cli.options import Looking, ask
 from inboxd.cli.output import Part, TableColumn
 from inboxd.model.wording import plural
@@ -77,7 +78,8 @@ def declare(
     from inboxd.settings import read
     from inboxd.telemetry import logs
 
-    settings, patience = accepted(read(given.config)), duration.parse(wait)
+    reading = read(given.config, surroundings(given.config))
+    settings, patience = accepted(reading), duration.parse(wait)
     logs.configure("warning", settings.log.format)
     declaration = _declaration(settings)
 

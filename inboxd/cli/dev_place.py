@@ -101,7 +101,7 @@ def _belongs(config: Path | None, told: _DevDatabase) -> bool:
     if config is None or str(config.resolve()) == told.config:
         return True
     with suppress(OSError, ValueError):  # whoever reads the settings says what is wrong with them
-        database = tomllib.loads(config.read_text(encoding="utf-8")).get("database")
+        database = tomllib.loads(config.read_text(encoding="utf-8-sig")).get("database")
         return not (isinstance(database, dict) and "dsn" in database)
     return False
 

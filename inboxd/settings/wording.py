@@ -45,13 +45,12 @@ def unknown_section(variable: str, section: str) -> str:
 def one_underscore(variables: Iterable[str]) -> Iterator[str]:
     """The messages about those with one underscore between section and setting, which are two."""
     right = {
-        f"INBOXD_{section}_{name}".upper(): f"INBOXD_{section}__{name}".upper()
-        for section in _known(())
-        for name in _known((section,))
+        f"INBOXD_{'_'.join(each)}".upper(): f"INBOXD_{'__'.join(each)}".upper()
+        for each in _paths(())
     }
     for each in variables:
         if meant_ := right.get(each.upper()):
-            yield f"environment: {each}: two underscores are behind a section; write {meant_}"
+            yield f"environment: {each}: write two underscores behind a section: {meant_}"
 
 
 def key_of(detail: ErrorDetails) -> Key:
@@ -81,6 +80,15 @@ def _given(keys: Iterable[str], value: object) -> str:
     if isinstance(value, Mapping | BaseModel) or _is_secret(keys):
         return ""
     return f" (given: {redact(repr(value), _SHOWN)})"
+
+
+def _paths(section: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The sections and settings below a section, but for sections whose names people choose."""
+    for name in _known(section):
+        path = (*section, name)
+        if section:
+            yield path
+        yield from _paths(path)
 
 
 def _known(section: Iterable[str]) -> list[str]:

@@ -395,6 +395,8 @@ def explain(
             )
         case _ if is_without_partition(error):
             return DatabaseError(f"{said}: nothing was changed; run: inboxd history make")
+        case asyncpg.InsufficientPrivilegeError(hint=str(hint)):
+            return DatabaseError(f"{said}; {hint}")  # our functions' own remedy
         case asyncpg.InsufficientPrivilegeError():
             return DatabaseError(f"{said}: {to_the_denied}")
         case asyncpg.OutOfMemoryError(hint=str(hint)):

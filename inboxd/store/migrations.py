@@ -293,7 +293,7 @@ async def _who_may(connection: Connection, sql: Statements) -> str:
     if owners:
         return (
             f"the schema is another role's, and its owner migrates it; connect as "
-            f"{owners[0]['name']!r}, as a member of that role, or as a superuser"
+            f"{owners[0]['name']!r}, or as a member of that role"
         )
     return "grant this role CREATE on the database, or connect as who may make a schema in it"
 
@@ -321,9 +321,14 @@ async def run(connection: Connection, sql: Statements, to: int | None = None) ->
 
 @asynccontextmanager
 async def _changing(connection: Connection, sql: Statements) -> AsyncIterator[None]:
-    """A transaction in which names are the server's own, or have their schema."""
+    """A transaction in which names are the server's own, or have their schema.
+
+    A member of the schema's owner acts as the owner: what it makes would else be its own, and the
+    owner would be refused from then on.
+    """
     async with connection.transaction():
         await connection.execute(sql["believe_no_path"])
+        await connection.execute(sql["act_as_owner"])
         yield
 
 
@@ -351,7 +356,7 @@ async def grant(database: Database) -> list[str]:
         if owners := await connection.fetch(sql["other_owners"]):
             raise DatabaseError(
                 f"only the owner of a thing grants rights on it; connect as {owners[0]['name']!r}, "
-                "as a member of that role, or as a superuser"
+                "or as a member of that role"
             )
         ran = await applied(connection, sql)
         fits(ran)
@@ -360,7 +365,7 @@ async def grant(database: Database) -> list[str]:
                 f"{ran.named} is at version {ran.version}, newer than this release; "
                 "run: inboxd migrate --grants, of the release that migrated it"
             )
-        async with connection.transaction():
+        async with _changing(connection, sql):
             for migration in shipped():
                 for block in migration.grants:
                     await connection.execute(render(block, sql.schema))

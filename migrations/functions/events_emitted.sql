@@ -1,9 +1,10 @@
 -- Let events that are emitted reach the endpoints that ask for them: for each such event one command, in the transaction of
 -- the insert, whatever the number of endpoints (write_emitted). A worker makes the deliveries of it.
 --
--- Where nobody asks, this is a look at an empty table. What is written as a dead letter is told to nobody, nor is what was
--- received: it has a source. A session that writes what customers must not get says SET inboxd.webhooks = 'off'; so does
--- take_events, for its transaction: what it moves was told before.
+-- Where nobody asks, this is a look at an empty table. What is written as a dead letter is told to nobody. A session that
+-- writes what customers must not get says SET inboxd.webhooks = 'off'. So do write_received and store_messages, since what
+-- was received was not emitted, and take_events, since what it moves was told before: each for its own writes, by
+-- set_config, because only superusers may make a function that has such a setting.
 -- called by: trigger events_emitted
 -- roles: none
 -- locks: the new rows
@@ -21,13 +22,13 @@ BEGIN
     -- First by type, of which a page has few: most events are asked for by nobody.
     WITH asked AS MATERIALIZED (
         SELECT one.type, p.patterns
-          FROM (SELECT DISTINCT w.type FROM written w WHERE w.source IS NULL) AS one
+          FROM (SELECT DISTINCT w.type FROM written w) AS one
          CROSS JOIN LATERAL {schema}.type_patterns(one.type) AS p(patterns)
          WHERE EXISTS (SELECT FROM {schema}.emitted_types t WHERE t.type = ANY (p.patterns))
     )
     SELECT array_agg(w.id ORDER BY w.id) INTO ids
       FROM written w JOIN asked a ON a.type = w.type
-     WHERE w.status <> 'failed' AND w.source IS NULL
+     WHERE w.status <> 'failed'
        AND EXISTS (SELECT FROM {schema}.emitted_types t
                     WHERE t.type = ANY (a.patterns) AND t.tenant = ANY (ARRAY['', w.tenant]));
     IF ids IS NOT NULL THEN

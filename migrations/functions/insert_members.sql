@@ -13,8 +13,8 @@ BEGIN
     PERFORM {schema}.refuse_unknown_keys(members, ARRAY[
         'command_id', 'queue', 'type', 'schema_version', 'payload', 'priority', 'run_at', 'deadline',
         'max_attempts', 'tenant', 'entity_type', 'entity_id', 'ordering_key']);
-    IF members @> '[{"type": "webhook.deliver"}]' THEN
-        PERFORM {schema}.refuse_deliveries(ARRAY['webhook.deliver']);
+    IF members @> '[{"type": "webhook.deliver"}]' OR members @> '[{"type": "webhook.emitted"}]' THEN
+        PERFORM {schema}.refuse_deliveries(ARRAY(SELECT m ->> 'type' FROM jsonb_array_elements(members) AS m));
     END IF;
     WITH given AS MATERIALIZED (
         SELECT m.n, coalesce(r.command_id, {schema}.new_uuid()) AS id, r.*

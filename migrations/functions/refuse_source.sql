@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION {schema}.refuse_source() RETURNS trigger
 BEGIN
     IF EXISTS (SELECT FROM {schema}.received_sources r WHERE r.source = NEW.source)
        OR EXISTS (SELECT FROM {schema}.stream_positions p WHERE p.source = NEW.source) THEN
-        RAISE EXCEPTION 'the source % is one that is received: events of it are written by who receives it', quote_literal(NEW.source)
+        RAISE EXCEPTION 'the source % is received by receivers or workers: producers write no events of it', quote_literal(NEW.source)
             USING ERRCODE = 'insufficient_privilege',
                   HINT = 'Give the event another source; or grant {schema}_receiver to this login, if it is the receiver''s.';
     END IF;

@@ -17,7 +17,7 @@ CREATE OR REPLACE FUNCTION {schema}.send_command(
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    IF send_command.type = 'webhook.deliver' THEN
+    IF send_command.type IN ('webhook.deliver', 'webhook.emitted') THEN
         PERFORM {schema}.refuse_deliveries(ARRAY[send_command.type]);
     END IF;
     IF send_command.unique_key IS NOT NULL THEN

@@ -31,6 +31,7 @@ DECLARE
     ids       uuid[];
     swallowed boolean;
     again     boolean := false;
+    tells     text := coalesce(current_setting('inboxd.webhooks', true), '');
 BEGIN
     IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
@@ -46,6 +47,7 @@ BEGIN
                 quote_literal(streams[n]), quote_literal(of_source) USING ERRCODE = 'IB001';
         END IF;
     END LOOP;
+    PERFORM set_config('inboxd.webhooks', 'off', true);  -- it was not emitted (events_emitted)
     LOOP
         BEGIN
             ids := CASE WHEN other_ids IS NULL THEN given_ids ELSE ARRAY(
@@ -70,6 +72,7 @@ BEGIN
             WHEN SQLSTATE 'IB009' THEN again := true;
         END;
     END LOOP;
+    PERFORM set_config('inboxd.webhooks', tells, true);
     broken := 0;
     IF reasons IS NOT NULL THEN
         UPDATE {schema}.events e

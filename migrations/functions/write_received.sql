@@ -19,6 +19,7 @@ DECLARE
     written    uuid[];
     duplicates boolean[];
     conflicts  boolean[];
+    tells      text := coalesce(current_setting('inboxd.webhooks', true), '');
 BEGIN
     -- What comes with an origin is asked for fewer bounds (events_above_text).
     IF longest > 255 THEN
@@ -48,6 +49,7 @@ BEGIN
     IF types IS NULL OR types = '{}' THEN
         RETURN;
     END IF;
+    PERFORM set_config('inboxd.webhooks', 'off', true);  -- it was not emitted (events_emitted)
     SELECT array_agg(w.event_id ORDER BY w.ordinal), array_agg(w.duplicate ORDER BY w.ordinal),
            array_agg(w.conflict ORDER BY w.ordinal)
       INTO written, duplicates, conflicts
@@ -59,6 +61,7 @@ BEGIN
                                        FROM unnest(of_receipts) WITH ORDINALITY AS u(id, n) ORDER BY u.n),
                ordering_keys => ordering_keys, dedup_keys => dedup_keys,
                origin_kinds => array_fill('receipt'::text, ARRAY[cardinality(types)])) AS w;
+    PERFORM set_config('inboxd.webhooks', tells, true);
     IF broken IS NOT NULL THEN
         UPDATE {schema}.events e
            SET status = 'failed', fingerprint = 'broken:' || e.type, updated_at = clock_timestamp(),

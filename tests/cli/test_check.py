@@ -87,7 +87,7 @@ def test_who_may_not_migrate_is_told_who_may(
     monkeypatch.setenv("INBOXD_DATABASE__DSN", role)
     refused = run_cli("migrate", "--yes")
     assert refused.code == 69
-    assert f"connect as '{owner}', as a member of that role" in refused.err
+    assert f"connect as '{owner}', or as a member of that role" in refused.err
     assert "inboxd check" not in refused.err
 
 

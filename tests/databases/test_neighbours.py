@@ -20,6 +20,7 @@ from tests.cli.conftest import Cli
 from tests.cli.troubles import Report
 from tests.databases.conftest import Login, as_login, name_of
 from tests.support import Database, create, drop
+from tests.support.receipts import receipt, receive
 from tests.support.rows import SQL, daemon_session
 
 _RESULT = "select status, result, error from inboxd.command_result($1)"
@@ -162,12 +163,44 @@ async def test_no_producer_writes_events_of_a_source_that_is_received(
     )
     for way in ways:
         for source in ("std", "psp", "bank"):
-            with pytest.raises(asyncpg.InsufficientPrivilegeError, match="is one that is received"):
+            with pytest.raises(
+                asyncpg.InsufficientPrivilegeError, match="is received by receivers"
+            ):
                 await mallory.fetch(way, source)
         await mallory.fetch(way, "shop")
     worker = _of(database, login("inboxd_worker"))
     await worker.fetch(ways[0], "std")
     assert await database.fetchval("select count(*) from inboxd.dedup where source = 'std'") == 1
+
+
+@pytest.mark.anyio
+async def test_an_operator_releases_what_a_paused_source_received(
+    database: Database, login: Login
+) -> None:
+    await database.execute(
+        "insert into inboxd.controls (kind, name, actor, mode)"
+        " values ('source', 'psp', 'a', 'hold');"
+        "insert into inboxd.received_sources (source) values ('psp')"
+    )
+    await receive(database, receipt())
+    await database.execute("delete from inboxd.controls")
+    operator = _of(database, login("inboxd_operator"))
+    rows = await operator.fetch("select released from inboxd.release_receipts('psp', 0, 10)")
+    assert [row["released"] for row in rows] == [1]
+    assert await database.fetchval("select count(*) from inboxd.events where source = 'psp'") == 1
+
+
+@pytest.mark.anyio
+async def test_rights_that_a_login_has_by_set_role_count(database: Database, login: Login) -> None:
+    """As `ALTER ROLE app SET role` does, for a login that does not inherit."""
+    await database.execute("insert into inboxd.received_sources (source) values ('psp')")
+    given = login("inboxd_worker")
+    await database.execute(f"alter role {name_of(given)} noinherit")
+    emit = "select inboxd.emit_event('a.b', source => 'psp')"
+    async with _of(database, given).connect() as connection:
+        await connection.execute("set role inboxd_worker")
+        await connection.fetch(emit)
+    assert await database.fetchval("select count(*) from inboxd.events") == 1
 
 
 # ------------------------------------------------------------------------------------- topics

@@ -133,6 +133,22 @@ async def test_what_was_received_is_not_emitted(database: Database) -> None:
     assert await told(database) == []
 
 
+async def test_emitted_events_with_a_source_are_told(database: Database) -> None:
+    """Schedules and notices have one, too; and a transaction that receives may emit as well."""
+    await add(database, "facts", events=True)
+    insert = "insert into inboxd.events (type, source) values ('a.b', 'schedule nightly')"
+    await database.execute(insert)
+    assert len(await told(database)) == 1
+    async with database.connect() as connection, connection.transaction():
+        await connection.fetch(
+            "select * from inboxd.write_received(null, array[inboxd.new_uuid()], array['bank'],"
+            " array[gen_random_uuid()], array['a.c'], array['{}']::jsonb[], null, null, null, null,"
+            " null, null, null, null, null)"
+        )
+        await connection.execute(insert)
+    assert [row["payload"]["type"] for row in await told(database)] == ["a.b", "a.b"]
+
+
 async def test_what_moves_to_topics_that_were_declared_later_was_told_before(
     database: Database,
 ) -> None:

@@ -108,6 +108,23 @@ async def test_no_delivery_is_written_by_hand(
 
 
 @pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO inboxd.commands (type) VALUES ('webhook.emitted')",
+        "SELECT inboxd.send_command('webhook.emitted', unique_key => 'the id of an event')",
+        """SELECT inboxd.send_batch('b', '[{"type": "webhook.emitted"}]')""",
+    ],
+)
+async def test_no_command_of_an_emitted_event_is_written_by_hand(
+    database: Database, logins: Sequence[str], statement: str
+) -> None:
+    """With the unique key of an event that is to come, its deliveries would never be made."""
+    async with logged_in(database, logins[0]) as connection:
+        with pytest.raises(asyncpg.InvalidParameterValueError, match="emitted events alone"):
+            await connection.execute(statement)
+
+
+@pytest.mark.parametrize(
     "more", ["", ", tenant => 'acme'", ", endpoint => 'acme', tenant => 'acme'"]
 )
 async def test_a_producer_sends_by_the_function(

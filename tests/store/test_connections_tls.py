@@ -199,7 +199,7 @@ async def test_a_server_without_tls_is_not_talked_to_in_the_clear(
 ) -> None:
     for tls in ({"tls_ca": secured.ours.own.certificate}, {}):
         dsn = database.dsn if tls else f"{database.dsn}?sslmode=require"
-        with pytest.raises(DatabaseError, match=r"SSL.*the server has TLS \(ssl = on\)"):
+        with pytest.raises(DatabaseError, match=r"SSL.*the server runs and has TLS \(ssl = on\)"):
             await _session(Settings.model_validate({"dsn": dsn, **tls}))
 
 

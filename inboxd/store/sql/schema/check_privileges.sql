@@ -36,6 +36,7 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('sampled_lanes', 'SELECT INSERT UPDATE DELETE'), ('actions', 'SELECT INSERT UPDATE DELETE'),
     ('notices', 'SELECT INSERT UPDATE DELETE'), ('breaker_changes', 'SELECT INSERT DELETE'),
     ('archived_failures', 'SELECT INSERT UPDATE DELETE'), ('key_rates', 'SELECT INSERT UPDATE DELETE'),
+    ('received_sources', 'SELECT'),
     ('statement_sources', 'SELECT INSERT UPDATE DELETE'), ('statement_checks', 'SELECT INSERT UPDATE DELETE'),
     ('statement_days', 'SELECT INSERT UPDATE DELETE'), ('statement_lines', 'SELECT INSERT UPDATE DELETE'),
     ('statement_findings', 'SELECT INSERT UPDATE DELETE'), ('statement_settled', 'SELECT INSERT UPDATE DELETE'),

@@ -1,9 +1,10 @@
 -- What in the schema belongs to a role that could let this one run what it likes, as an owner of a function decides what that
--- does: to neither this role, nor a superuser, nor one of whose rights this role has, which a superuser has of all.
+-- does: to neither this role, nor a superuser, nor one of whose rights this role has, which a superuser has of all. What
+-- pg_database_owner has (the schema public) is the database's owner's.
 -- parameters: none
 -- returns: kind, object, name (its owner); the schema first
 -- locks: nothing
-SELECT owned.kind, owned.object, pg_get_userbyid(owned.owner)::text AS name
+SELECT owned.kind, owned.object, pg_get_userbyid(whose.owner)::text AS name
   FROM (SELECT 'schema' AS kind, quote_ident(nspname) AS object, nspowner AS owner
           FROM pg_namespace WHERE nspname = '{schema}'
         UNION ALL
@@ -13,6 +14,9 @@ SELECT owned.kind, owned.object, pg_get_userbyid(owned.owner)::text AS name
         SELECT 'function', oid::regprocedure::text, proowner
           FROM pg_proc WHERE pronamespace = to_regnamespace('{schema}')) AS owned
   JOIN pg_roles me ON me.rolname = current_user
- WHERE owned.owner <> me.oid AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = owned.owner AND r.rolsuper)
-   AND (me.rolsuper OR NOT pg_has_role(owned.owner, 'USAGE'))
+  JOIN pg_database here ON here.datname = current_database()
+ CROSS JOIN LATERAL (SELECT CASE WHEN pg_get_userbyid(owned.owner) = 'pg_database_owner' THEN here.datdba
+                                 ELSE owned.owner END) AS whose(owner)
+ WHERE whose.owner <> me.oid AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = whose.owner AND r.rolsuper)
+   AND (me.rolsuper OR NOT pg_has_role(whose.owner, 'USAGE'))
  ORDER BY owned.kind <> 'schema', owned.kind, owned.object
