@@ -1,5 +1,5 @@
 """Commands: leased by pages, run side by side, each settled by itself (`processing`, `runners`).
 
-Where they come from is in `sources`. Events are another room, and
-neither imports the other.
+The places that they are leased from are in `sources`. Events are another room, and neither imports
+the other.
 """

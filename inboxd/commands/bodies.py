@@ -1,9 +1,9 @@
-"""Payloads of commands that are stored apart, read ahead for those that start next.
+"""Payloads of commands that are stored apart, read ahead for the commands that start next.
 
-Owns the bytes that are in flight. Promises (promise 9) that payloads weigh no more than
-`commands.in_flight_bytes` together, a single larger one excepted, which passes alone; and that a
-read serves many commands where they are small. Known limit: commands that were given back after
-their payload was read have it read again.
+Owns the bytes in flight. Promises (promise 9) that payloads have at most `commands.in_flight_bytes`
+together, except a single larger one, which passes alone; and that one read serves many commands if
+their payloads are small. Known limit: if a command is given back after its payload was read, the
+payload is read again.
 """
 
 import asyncio
@@ -15,22 +15,22 @@ from inboxd.store.connections import is_passing
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
 
-# One read brings no more than so many bytes, unless it is for one command.
-_PORTION = 1024**2
+# Bytes that one read brings at most, unless it is for one command.
+_PORTION_BYTES = 1024**2
 
 
 class CommandBodies:
-    """The payloads of the commands that run or start next; `done` for each that has ended."""
+    """Payloads of commands that run or start next; call `done` for each that has ended."""
 
     def __init__(self, parts: Parts, upcoming: Callable[[], Iterable[ClaimedCommand]]) -> None:
-        """Read with the daemon's own connections; `upcoming`: what starts next, in order."""
+        """upcoming: the commands that start next, in order."""
         self._parts = parts
         self._upcoming = upcoming
         self._most = parts.settings.commands.in_flight_bytes
         self._used = 0
         self._places: dict[int, asyncio.Future[str | None]] = {}
         self._freed = asyncio.Event()
-        # Who waits for room is not passed by: smaller ones could keep it from a large one for ever.
+        # Commands wait for room in turn: small payloads could keep a large one out forever.
         self._turn = asyncio.Lock()
 
     def reload(self, most: int) -> None:
@@ -38,12 +38,12 @@ class CommandBodies:
         self._most = most
 
     def is_read(self, row: ClaimedCommand) -> bool:
-        """Whether the payload is at hand."""
+        """Whether the read of the payload has ended."""
         place = self._places.get(row["id"])
         return place is not None and place.done()
 
     async def take(self, row: ClaimedCommand) -> str | None:
-        """The payload as JSON text; None: it has none any more. Raises what reading raised."""
+        """The payload as JSON text; None: it no longer exists. Raises the error of the read."""
         if row["id"] not in self._places:
             async with self._turn:
                 while not self._fits(row):
@@ -54,7 +54,7 @@ class CommandBodies:
         return await asyncio.shield(self._places[row["id"]])
 
     def done(self, row: ClaimedCommand) -> None:
-        """The command has ended, or was given back: its payload is not needed any more."""
+        """The command has ended, or was given back: forget its payload."""
         if self._places.pop(row["id"], None) is not None:
             self._used -= _weight(row)
             self._freed.set()
@@ -63,13 +63,13 @@ class CommandBodies:
         return not self._used or self._used + _weight(row) <= self._most
 
     def _portion(self, first: ClaimedCommand) -> Iterator[ClaimedCommand]:
-        """The command, and as many of the next ones as one read should bring; room is taken."""
+        """The command, and as many of the next ones as one read should bring; takes their room."""
         weight = 0
         for row in (first, *self._upcoming()):
             if row["body_id"] is None or row["id"] in self._places:
                 continue
             weight += _weight(row)
-            if row is not first and (weight > _PORTION or not self._fits(row)):
+            if row is not first and (weight > _PORTION_BYTES or not self._fits(row)):
                 return
             place = self._places[row["id"]] = asyncio.get_running_loop().create_future()
             place.add_done_callback(_seen)
@@ -103,6 +103,6 @@ def _weight(row: ClaimedCommand) -> int:
 
 
 def _seen(place: "asyncio.Future[str | None]") -> None:
-    """A failure that nobody waits for any more needs no warning."""
+    """Take note of a failure, so that asyncio does not warn if no task awaits it."""
     if not place.cancelled():
         place.exception()

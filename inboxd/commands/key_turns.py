@@ -1,9 +1,9 @@
 """When commands of ordering keys may start, in queues whose keys have a rate.
 
 Promises: two starts of one key are as far apart as its rate says, over all workers; the first of a
-line waits, with no attempt spent, and the others behind it, in their order. A command whose
-deadline has passed waits for nothing. Known limit: a worker that does not know the rate, since its
-settings are other ones, does not obey it.
+line waits without spending an attempt, and the others behind it, in order. A command whose deadline
+has passed does not wait. Known limit: a worker whose settings do not have the rate does not keep
+it.
 *See:* `store/key_rates.py`; `migrations/0036_key_rates.sql`.
 """
 
@@ -16,23 +16,23 @@ from inboxd.store.rows import ClaimedCommand
 
 
 class KeyTurnDue(InboxdError):
-    """Another command of its key started less than a distance ago: later, in its place."""
+    """The last start of its key was less than a distance ago: run it later, in its place."""
 
     def __init__(self, seconds: float) -> None:
-        """It may start in so many seconds."""
+        """seconds: until it may start."""
         super().__init__(seconds)
         self.seconds = seconds
 
 
 def distance(queue: Queue | None) -> float | None:
-    """Seconds between two starts of a key's commands; None: any."""
+    """Seconds between two starts of commands of a key; None: no limit."""
     if queue is None or queue.key_rate is None:
         return None
     return float(queue.key_rate.seconds / queue.key_rate.rows)
 
 
 async def take_turn(parts: Parts, row: ClaimedCommand) -> None:
-    """Let it start, which counts. Raises KeyTurnDue."""
+    """Register the start of a command. Raises KeyTurnDue if it must wait."""
     key, seconds = row["ordering_key"], distance(parts.queues.by_name.get(row["queue"]))
     if key is None or seconds is None or row["late"]:
         return

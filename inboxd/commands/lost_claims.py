@@ -1,7 +1,7 @@
 """Gives back commands that this worker holds without knowing it: their claim's answer was lost.
 
-Owns when they are looked for. Promises that they are given back after a lease at the latest, by a
-look that takes at most a hundredth of the time.
+Owns when they are looked for. Promises that they are given back within a lease, or later if a look
+takes more than a hundredth of a lease.
 """
 
 from time import monotonic
@@ -15,15 +15,13 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# The look may take this share of the time.
+# The share of the time that looks may take.
 _LOOK_SHARE = 1 / 100
 
 
 class LostClaims:
-    """Those of one worker."""
-
     def __init__(self, parts: Parts, admission: Admission, settler: Settler) -> None:
-        """Give back what neither `admission` nor `settler` know."""
+        """Give back commands that neither `admission` nor `settler` knows."""
         self._parts = parts
         self._admission = admission
         self._settler = settler
@@ -39,13 +37,13 @@ class LostClaims:
         self._look_at = 0.0
 
     async def give_back(self) -> int:
-        """Give back what is held and not known; returns how many."""
+        """Give back commands that are leased and not known; returns how many."""
         known, began = list(self._admission.known | self._settler.ids), monotonic()
         async with borrow(self._parts.pool) as connection:
             unknown = await commands.release(
                 connection, self._parts.sql, self._parts.me.id, but=known
             )
-        # Under a held snapshot it reads all that this worker ever claimed.
+        # While an old snapshot is open, the look reads all rows that this worker ever claimed.
         rest = (monotonic() - began) / _LOOK_SHARE
         self._look_at = monotonic() + max(self._parts.settings.worker.lease.total_seconds(), rest)
         if unknown:

@@ -1,11 +1,11 @@
 """How many commands a worker leases beyond those that run.
 
-Commands that end at once are drained page by page, so a page should be large; commands that take
-their time should be leased no earlier than they can start, so that other workers find them. What
-tells the two apart is how long a leased command waited for its turn; as long as none was leased
-ahead, and so none had to wait, it is how long commands take. Owns that judgement (ADR 8); pure.
-Promises that nothing is leased ahead until commands have shown that they end quickly, and that
-whatever waited too long is given back. Known limit: it judges all types of a worker together.
+Commands that end at once are drained page by page, so a page should be large; slow commands should
+be leased no earlier than they can start, so that other workers find them. The time that a leased
+command waited for its start tells the two apart; as long as none was leased ahead, and so none had
+to wait, the time that commands take does. Owns that judgement (ADR 8); pure. Promises that nothing
+is leased ahead until commands have shown that they end quickly, and that a command which waited too
+long is given back. Known limit: it judges all types of a worker together.
 """
 
 import math
@@ -18,15 +18,15 @@ _FIRST = 32
 
 
 class Prefetch:
-    """`ahead`: how many commands may be leased beyond those that run."""
+    """ahead: how many commands may be leased beyond those that run."""
 
     __slots__ = ("ahead", "took", "waited")
 
     def __init__(self) -> None:
         self.ahead = 0
-        # How long the last command that started had waited for its turn, in seconds.
+        # How long the last command that started had waited for its start, in seconds.
         self.waited = 0.0
-        # How long the last command that ended took.
+        # How long the last command that ended took, in seconds.
         self.took = math.inf
 
     def claimed(self, *, full: bool, most: int, at_once: int) -> None:
@@ -37,7 +37,7 @@ class Prefetch:
             self.ahead = min(most, max(_FIRST, 2 * self.ahead))
 
     def too_late_in(self, waits: float) -> float:
-        """Seconds until a command that has waited so long should be given back."""
+        """Seconds until a command that has waited for `waits` seconds should be given back."""
         return max(0.0, _TOO_LATE - waits)
 
     def is_too_late(self, waits: float) -> bool:

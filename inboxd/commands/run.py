@@ -1,10 +1,10 @@
 """The run of one command: decode, handle, settle.
 
 Owns what happens between a leased row and its outcome. Promises (promise 2) that the handler's
-effects, what it sent and its settlement commit together, in the command's own transaction when the
-handler used one; that a failure of any kind is judged by the command's retry policy; and that a
-lost lease leaves nothing behind (promise 3). Known limit: effects outside the database happen at
-least once; `ctx.idempotency_key` is for them.
+effects, the rows that it sent and its settlement commit together, in the command's own transaction
+if the handler used one; that a failure of any kind is judged by the command's retry policy; and
+that a lost lease leaves nothing behind (promise 3). Known limit: effects outside the database
+happen at least once; `ctx.idempotency_key` is for them.
 *See:* `runners`, before it; `settler` and `inboxd.store.handler_connection`, after it.
 """
 
@@ -47,17 +47,17 @@ from inboxd.telemetry.logs import bound, get_logger
 _log = get_logger(__name__)
 _handler_log = get_logger("inboxd.handler")
 
-# How long a command that trouble of ours kept from its end waits, in seconds.
-_LATER = 1.0
+# Delay of a command that could not end because of trouble of ours.
+_LATER_SECONDS = 1.0
 
 CANCELLED = "its cancellation was requested"
 
 
 class _Later(InboxdError):
-    """Trouble that is not the command's own: again soon, without an attempt spent."""
+    """Trouble that is not the command's own: run it again soon, without spending an attempt."""
 
 
-# How a run ended. "left": to another worker, which should have the first go at its lane now.
+# How a run ended. "left": to another worker, which should claim first of its lane.
 RunEnd: TypeAlias = Literal["succeeded", "unsuccessful", "left"]
 
 
@@ -76,8 +76,8 @@ class CommandRun:
     ) -> None:
         """Run commands with the plugins of `parts`.
 
-        `say` takes a handler's progress; `keeps_position`: whether what is to run again keeps its
-        position in the line of its key, by queue.
+        say: takes a handler's progress; keeps_position: by queue, whether a command that runs again
+        keeps its position in the line of its key.
         """
         self._parts = parts
         self._settler = settler
@@ -92,11 +92,10 @@ class CommandRun:
         self._idle_limit = idle.total_seconds()
         self._results: Results = partial(step_result, parts)
         self._blocking_results: Results = partial(anyio.from_thread.run, self._results)
-        # Why no handler may begin now: those whose payload is being read are known to no limit yet.
+        # Why no handler may begin; commands whose payload is being read have no limit to stop yet.
         self._halted: str | None = None
 
     def go_on(self) -> None:
-        """Handlers may begin again."""
         self._halted = None
 
     def stop_all(self, reason: str) -> None:
@@ -114,11 +113,11 @@ class CommandRun:
                 limit.stop(HandlerStopped(CANCELLED))
 
     def drop(self, row: ClaimedCommand) -> None:
-        """A command that was leased does not run after all."""
+        """Forget the payload of a leased command that does not run."""
         self._bodies.done(row)
 
     async def run(self, task: Task, row: ClaimedCommand, on_wait: Callable[[], None]) -> RunEnd:
-        """Run one command to its outcome, and see it settled or handed to the settler."""
+        """Run one command, and settle its outcome or hand that to the settler."""
         handler = self._registry.commands[row["type"]]
         limit = handler.timeout or self._timeout
         own = OwnTransaction(self._parts.handler_pool, limit, partial(self._extend, row["id"]))
@@ -159,9 +158,9 @@ class CommandRun:
     def _cause(
         self, row: ClaimedCommand, own: OwnTransaction, error: BaseException
     ) -> BaseException:
-        """The error, or what was behind it: the time its transaction stood idle, or our trouble.
+        """The error, or its cause: its transaction stood idle too long, or trouble of ours.
 
-        Ours is no connection to be had, a lost one, or one whose prepared statements are void.
+        Trouble of ours: no connection was free, it was lost, or its prepared statements are void.
         """
         if isinstance(error, HandlerStopped | KeyTurnDue | _Later):
             return error
@@ -171,8 +170,8 @@ class CommandRun:
         if lost and own.idle >= self._idle_limit:
             return HandlerTimeout(
                 f"its transaction stood idle for {own.idle:.0f} s, and "
-                f"database.idle_in_transaction_timeout ({self._idle_limit:g} s) ended it: do what "
-                "takes long before the first statement, or raise that setting"
+                f"database.idle_in_transaction_timeout ({self._idle_limit:g} s) ended it: do slow "
+                "work before the first statement, or raise that setting"
             )
         if lost and self._losses.excuse(row["id"]):
             return _Later(f"its connection was lost: {explain(error).error}")
@@ -197,7 +196,7 @@ class CommandRun:
             ended = await self.execute(task, handler, row, own, limit, on_wait)
         written = True
         if own.held is None and row["ordering_key"] is not None and ended.writes:
-            # What it sent may be refused: nothing of its key starts before that is known.
+            # The database may refuse these rows: no command of its key starts before that is known.
             written = await self._settler.see(ended)
         elif own.held is None:
             await self._settler.add(ended)
@@ -212,7 +211,7 @@ class CommandRun:
         return written
 
     async def _take_turn(self, row: ClaimedCommand) -> None:
-        """Start only if its key's rate lets it. Raises KeyTurnDue."""
+        """Wait for the turn of its key, if that has a rate. Raises KeyTurnDue."""
         try:
             await take_turn(self._parts, row)
         except KeyTurnDue:
@@ -220,10 +219,12 @@ class CommandRun:
         except Exception as error:
             if not is_passing(error):
                 raise
-            raise _Later(f"its key could not be asked: {explain(error).error}") from error
+            raise _Later(
+                f"the rate of its key could not be read: {explain(error).error}"
+            ) from error
 
     async def _fall_back(self, handler: CommandHandler, row: ClaimedCommand) -> Ended | None:
-        """The outcome of a command whose breaker is open, if another is sent instead."""
+        """The outcome of a command whose breaker is open, if another one is sent instead."""
         found = self._parts.breakers.falls_back(row["queue"], handler.type, row["id"])
         if found is None:
             return None
@@ -242,7 +243,7 @@ class CommandRun:
         limit: float,
         on_wait: Callable[[], None] | None = None,
     ) -> Ended:
-        """Decode and handle one command; its outcome, and what it sent. Raises what went wrong."""
+        """Decode and handle one command; returns its outcome. Raises any failure."""
         started = monotonic()
         if row["late"]:
             raise Reject("its deadline passed before it could start")
@@ -285,8 +286,8 @@ class CommandRun:
             except Exception as error:
                 if isinstance(error, VOID):
                     self._parts.handler_pool.prepare_anew()
-                # A lock waited for in vain, or a lost session, may be an operator's or an outage;
-                # or its own deferred trigger's.
+                # A lock timeout or a lost session may come from an operator or an outage, or from
+                # the command's own deferred trigger.
                 if not is_passing(error) or not self._losses.excuse(settlement.id):
                     raise  # such as a deferred constraint
                 # Not the command's failure. If it did commit after all, the fence ends this run.
@@ -330,12 +331,14 @@ class CommandRun:
             return "unsuccessful"
         if isinstance(error, _Later):
             _log.warning("command is given back", type=row["type"], id=row["id"], reason=str(error))
-            again = Requeue(row["id"], "pending", delay=_LATER, fence=row["fence"], unrun=True)
+            again = Requeue(
+                row["id"], "pending", delay=_LATER_SECONDS, fence=row["fence"], unrun=True
+            )
             self._settler.hand_over(Ended(row, self._with_position(row, again)))
             return "unsuccessful"
         outcome = self._judge.outcome(row, error)
         again = requeue(outcome, row, self._parts.me, row["fence"])
-        if isinstance(error, TooNew):  # it never began: a suspect stays one
+        if isinstance(error, TooNew):  # it never began, so it stays a suspect
             again = replace(again, unrun=True)
         told = self._settler.failed(row, outcome, error)
         await self._settler.add(Ended(row, self._with_position(row, again), failed=told))
@@ -343,12 +346,12 @@ class CommandRun:
         return "left" if isinstance(outcome, LeftToPeer) else "unsuccessful"
 
     def _with_position(self, row: ClaimedCommand, again: Requeue) -> Requeue:
-        """What runs again holds its key; where there is no order to keep it lines up anew."""
+        """Keep the position of a command that runs again, if its queue keeps order."""
         held = row["ordering_key"] is None or self._keeps_position(row["queue"])
         return again if held or again.status != "pending" else replace(again, status="waiting")
 
     async def _stopped(self, row: ClaimedCommand, error: HandlerStopped, seconds: float) -> None:
-        """Not the handler's failure: cancelled, or given back without an attempt spent."""
+        """The handler did not fail: it is cancelled, or given back without an attempt spent."""
         if error.reason == CANCELLED:
             await self._settler.add(cancelled(row, seconds))
             self._count(row, "cancelled", seconds)
@@ -371,7 +374,7 @@ class CommandRun:
         )
 
     def _end_story(self, row: ClaimedCommand, seconds: float) -> None:
-        """It brought nothing about: how long after the beginning of its story it succeeded."""
+        """Count a story that ended with this command, as it sent nothing: how long it took."""
         age = story_age(row["correlation_id"], told_time(row["command_id"]), row["age"])
         if age is not None:
             self._parts.metrics.tally.end_story("command", row["type"], age + seconds)

@@ -1,7 +1,7 @@
 """Results of earlier steps, for handlers that ask for them.
 
-Owns the reading behind `ctx.result`. Promises that a handler that does not ask pays nothing, and
-that what it reads has committed. Known limit: each reading is a statement of its own.
+Owns the reading behind `ctx.result`. Promises that a handler which does not ask pays nothing, and
+that a result which it reads has committed. Known limit: each reading is a statement of its own.
 *See:* `store/batches.py`, which reads.
 """
 

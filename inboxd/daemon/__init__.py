@@ -1,6 +1,6 @@
 """The daemon: the composition root, the process around it, a worker inside another program.
 
-What it gives is loaded when it is first used: the supervisor, which lives here too, needs little.
+Its names are loaded at first use: the supervisor, which lives here too, needs little.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
-"""What the daemon tells of its health.
+"""Health of the daemon.
 
 Owns the answers to liveness and readiness probes. Promises that a database that is away makes the
-worker unready, never unhealthy: a restart would not help. Known limit: it tells what the last
-seconds were like, not what the next statement will do.
+worker unready, never unhealthy: a restart would not help. Known limit: it reports the last seconds,
+not what the next statement will do.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,17 @@ class _Program(Protocol):
 
 
 class ProcessHealth:
-    """Speaks for all that a process hosts."""
+    """The health of all programs that a process hosts."""
 
     def __init__(self, programs: Sequence[_Program]) -> None:
-        """Ask these."""
         self._programs = programs
 
     def live(self) -> Sequence[HealthPart]:
-        """The event loop answers, or there would be no answer."""
+        """Always healthy: the event loop answers, or there would be no answer."""
         return [HealthPart("loop", ok=True)]
 
     def ready(self) -> Sequence[HealthPart]:
-        """All that is hosted works."""
+        """The parts of all hosted programs."""
         return [part for program in self._programs for part in program.ready()]
 
 

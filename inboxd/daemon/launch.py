@@ -1,9 +1,9 @@
-"""From the command line to the supervisor: the settings become a plan, and this process follows it.
+"""From the command line to the supervisor: the settings become a plan, and this process runs it.
 
 Owns the one place where the supervisor's program begins. The settings and their libraries are read
-here and left behind by an exec, since the supervisor lives long and needs few of them.
-Promises: the process keeps its number, so a service manager's main process stays the one that it
-has started; the sockets are bound before, so that a wrong address is the command line's own error.
+here and dropped by an exec, since the supervisor lives long and needs few of them.
+Promises: the process keeps its pid, so that it stays a service manager's main process; the sockets
+are bound before, so that a wrong address is an error of the command line.
 *See:* `daemon/supervisor.py`, which runs next.
 """
 
@@ -27,10 +27,10 @@ _OPTION = "--processes"
 def supervise(
     settings: Settings, addresses: Mapping[str, ListenAddress], processes: int
 ) -> NoReturn:
-    """Become the supervisor of so many processes of this command line. Raises SettingsError."""
+    """Become the supervisor of this many processes of this command line. Raises SettingsError."""
     plan = _plan(settings, addresses, processes)
     if asked := os.environ.get(ASKED_FOR_PLAN):
-        _try(os.environ[SUPERVISOR])
+        _check_supervisor(os.environ[SUPERVISOR])
         Path(asked).write_text(write(plan))
         sys.exit(0)
     listeners = sockets.listen(plan.addresses)
@@ -42,8 +42,8 @@ def supervise(
     os.execve(plan.supervisor[0], list(plan.supervisor), environ)  # noqa: S606 - a shell is not wanted
 
 
-def _try(handed_over: str) -> None:
-    """See that this program's supervisor can be imported, and reads what it would be given."""
+def _check_supervisor(handed_over: str) -> None:
+    """Check that this program's supervisor can be imported, and reads the handover."""
     import_module("inboxd.daemon.supervisor")
     read(handed_over)
 
@@ -75,11 +75,11 @@ def _start(given: list[str]) -> list[str]:
     before = len(sys.orig_argv) - len(given)
     if before > 1 and sys.orig_argv[before:] == given:
         return sys.orig_argv[1:before]
-    return ["-m", "inboxd"]  # by another program, which called `main`
+    return ["-m", "inboxd"]  # another program called `main`
 
 
 def _without_option(given: list[str]) -> list[str]:
-    """The arguments of a process that supervises nobody."""
+    """The arguments of a process without a supervisor."""
     left: list[str] = []
     rest = iter(given)
     for each in rest:

@@ -3,10 +3,10 @@
 Owns what happens between `inboxd run` or `inboxd receive` and its exit code, once for the worker
 (`daemon/hosted_worker.py`) and the receiver, of which it hosts one or both. Promises: TERM or INT
 drains until the deadline, a second one stops at once, whatever handlers do, HUP reads the settings
-again; the exit codes are those of sysexits.h (docs/cli.md), so that a service manager can tell what
-a restart may mend; the programs live for themselves: if one of them fails, the others come to their
-end in order before the process does. Known limit: a process whose loop is blocked past
-`worker.stall_timeout` ends itself with 70, and its commands wait for the reaper.
+again; the exit codes are those of sysexits.h (docs/cli.md), so that a service manager knows when a
+restart may help; the programs are independent: if one fails, the others come to their end in order
+before the process does. Known limit: a process whose loop is blocked past `worker.stall_timeout`
+ends itself with 70, and its commands wait for the reaper.
 """
 
 import asyncio
@@ -37,14 +37,14 @@ from inboxd.telemetry.systemd import Notifier
 _log = logs.get_logger(__name__)
 
 _INTERNAL_ERROR = 70
-# As a shell has it for a process that a signal ended.
+# The exit code of shells for a process that a signal ended.
 _BY_SIGNAL = 128
-# What a second signal leaves for goodbyes, in seconds.
+# Time for the last actions after a second signal, in seconds.
 _COURTESY = 2.0
 
 
 class Program(Protocol):
-    """What a process hosts."""
+    """A program that a process hosts."""
 
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Live until `drain`. Raises InboxdError when it cannot.
@@ -53,21 +53,20 @@ class Program(Protocol):
         """
 
     def drain(self) -> Mapping[str, object]:
-        """Come to an end within worker.drain_timeout; what is under way, for the log."""
+        """Come to an end within worker.drain_timeout; returns what is under way, for the log."""
 
     def prepare(self, new: Settings) -> Callable[[Settings], None]:
-        """Judge settings that were read again; what takes them over, once all have accepted them.
+        """Check settings that were read again; returns a function that takes them over.
 
-        Raises SettingsError or PluginError.
+        The function is called once all programs have accepted them. Raises SettingsError or
+        PluginError.
         """
 
     def ready(self) -> Sequence[HealthPart]:
-        """Whether it works now, from memory."""
+        """Whether it works now; answered from memory."""
 
 
 class Process:
-    """One process and its programs."""
-
     def __init__(
         self,
         settings: Settings,
@@ -75,7 +74,7 @@ class Process:
         reread: Callable[[], Settings],
         addresses: Mapping[str, ListenAddress],
     ) -> None:
-        """Prepare; `host` brings it to life.
+        """Prepare; `host` starts it.
 
         reread: reads the settings for HUP. addresses: where it listens, by the sockets' names.
         """
@@ -99,14 +98,14 @@ class Process:
         self._error: BaseException | None = None
 
     def host(self, *programs: Program) -> int:
-        """Live until stopped; returns the exit code. At a stop the first one is told first."""
+        """Live until stopped; returns the exit code. At a stop the first program drains first."""
         self._programs = programs
         self._starting = {*programs}
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(self._main())
 
     async def end(self, program: Program, reason: str, code: int) -> None:
-        """End the process though something of `program` goes on, when the others have ended."""
+        """End the process although a task of `program` still runs, once the others have ended."""
         self._drain_others(program)
         timeout = self.settings.worker.drain_timeout.total_seconds()
         with anyio.move_on_after(timeout, shield=True):
@@ -187,12 +186,12 @@ class Process:
         _log.info("draining", reason=reason, deadline=deadline, **under_way)
 
     def _stop_at_once(self, number: int) -> None:
-        """A handler may swallow its cancellation: a thread ends the process all the same."""
+        """A handler may swallow its cancellation: then a thread ends the process."""
         _log.warning("stopping at once")
         last = threading.Timer(
             _COURTESY,
             end_at_once,
-            [f"a second {signal.Signals(number).name}, and something goes on"],
+            [f"a second {signal.Signals(number).name}, and a task still runs"],
             {"code": _BY_SIGNAL + number},
         )
         last.daemon = True
@@ -218,7 +217,7 @@ class Process:
 
 
 def end_at_once(reason: str, code: int = _INTERNAL_ERROR) -> None:
-    """Called where nothing else can be done: what is held is fenced, and reaped."""
+    """Called if nothing else can be done: claimed rows are fenced, and reaped."""
     _log.critical("ending the process", reason=reason)
-    logs.flush()  # not for ever: perhaps nobody reads the log, which is why it ends
+    logs.flush()  # bounded: perhaps it ends because the log is not read
     os._exit(code)

@@ -1,10 +1,10 @@
-"""Folds: after commands of a batch have ended, count them, and release what waited for the batch.
+"""Folds: after commands of a batch have ended, count them, and release rows that waited for it.
 
-Owns when which batch is folded by this worker. Promises (promise 6) that what ended here is folded
-as soon as its settlement has committed, one fold of a batch at a time, and that what ended while a
-fold was under way is folded after it; a batch that cannot have ended yet, having many members left,
-is folded a few times a second, so that a large batch costs its commands next to nothing. A sweep
-finds what workers that died have left to fold.
+Owns when this worker folds which batch. Promises (promise 6) that a batch is folded as soon as the
+settlement of a member that ended here has committed, one fold of a batch at a time, and that
+members which end during a fold are folded after it; a batch that cannot have ended yet, as it has
+many members left, is folded a few times a second, so that a large batch costs its commands next to
+nothing. A sweep finds batches that dead workers have left unfolded.
 Known limit: batches are folded one after the other, a few in one transaction.
 *See:* `commands/settler.py`, before it; `store/batches.py`, after it.
 """
@@ -27,17 +27,17 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Folded in one transaction, which holds their rows until it commits.
+# Batches folded in one transaction, which locks their rows until it commits.
 _AT_ONCE = 20
-# With so few members left, the next page of settlements may be the last.
+# With this many members left or fewer, the next page of settlements may be the last.
 _FEW = 1_000
-# Faster than workers settle: a batch with more members left cannot end before it is folded again.
+# Members; faster than workers settle: a batch with more left cannot end before its next fold.
 _MOST_PER_SECOND = 200_000
 _LONGEST_PAUSE = 0.5
-# A batch whose row somebody keeps locked, such as a producer that is slow to commit its close,
-# waits its turn, and the others do not wait for it.
+# How long a fold waits for a locked batch, for example of a producer that is slow to commit; it is
+# folded later, and others do not wait for it.
 _PATIENCE = "100ms"
-# Seconds after an outage, and those that others have to fold what they have settled.
+# Seconds: after an outage; and for other workers to fold what they have settled, before a sweep.
 _RETRY = 0.5
 _LEFT_BEHIND = 2.0
 
@@ -46,14 +46,14 @@ class BatchFolder:
     """This worker's folds; `run` in the task group of the incarnation."""
 
     def __init__(self, pool: Pool, sql: Statements) -> None:
-        """Fold on connections of `pool`."""
         self._pool = pool
         self._sql = sql
-        # Batches to fold, and from when on each may be.
+        # Batches to fold, and when each may be folded.
         self._noted: dict[int, float] = {}
-        # Until when batches that were folded rest.
+        # Until when folded batches rest.
         self._resting: dict[int, float] = {}
-        # Something ended that others wait for: a batch that nobody here noted may have to start.
+        # A command that others wait for has ended: a batch that was not noted here may have to
+        # start.
         self._look = False
         self._work = asyncio.Event()
         self._under_way = 0
@@ -62,11 +62,11 @@ class BatchFolder:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is something to fold, or to look for."""
+        """Whether there are batches to fold, or to look for."""
         return bool(self._noted or self._look or self._under_way)
 
     def look(self) -> None:
-        """Fold at once what others have left to fold, too."""
+        """Fold at once also batches that other workers have left."""
         self._look = True
         self._work.set()
 
@@ -80,13 +80,13 @@ class BatchFolder:
                 self._work.set()
 
     def note(self, batch: int) -> None:
-        """Something happened to a batch, and has committed."""
+        """Note that a batch has changed, and that this has committed."""
         if batch not in self._noted:
             self._noted[batch] = self._resting.get(batch, 0.0)
             self._work.set()
 
     async def run(self) -> None:
-        """Fold what is noted, until cancelled."""
+        """Fold noted batches, until cancelled."""
         while True:
             soonest = min(self._noted.values(), default=None)
             with anyio.move_on_after(None if soonest is None else soonest - monotonic()):
@@ -95,13 +95,13 @@ class BatchFolder:
             await self._turn(monotonic())
 
     async def finish(self) -> None:
-        """Fold all that is noted, resting or not."""
+        """Fold all noted batches, resting or not."""
         while self._noted or self._look or self._under_way:
             await self._turn(float("inf"))
-            await anyio.sleep(0.01)  # in an outage all of it is noted again
+            await anyio.sleep(0.01)  # in an outage all of them are noted again
 
     async def sweep(self) -> None:
-        """Note what was left behind: a maintenance task."""
+        """Note batches that were left behind: a maintenance task."""
         now = monotonic()
         self._resting = {batch: at for batch, at in self._resting.items() if at > now}
         await self._find(_LEFT_BEHIND)
@@ -121,10 +121,10 @@ class BatchFolder:
             try:
                 await self._find(0.0)
             except Exception as error:  # noqa: BLE001 - the sweep finds it
-                OUTAGE.warn(_log.warning, "batches are looked for later", error)
+                OUTAGE.warn(_log.warning, "batches to fold are looked for later", error)
 
     async def _fold(self, ids: Sequence[int]) -> None:
-        for batch in ids:  # what is noted from here on may be missed by the fold
+        for batch in ids:  # the fold may miss changes that are noted from here on
             self._noted.pop(batch, None)
         self._under_way += 1
         try:
@@ -140,7 +140,7 @@ class BatchFolder:
             self._follow(each)
 
     def _follow(self, folded: Folded) -> None:
-        """Note what comes after a fold, and let a batch rest that has a long way to go."""
+        """Note what follows from a fold; let a batch rest that has many members left."""
         if folded.unsettled > _FEW and not folded.more:
             pause = min(folded.unsettled / _MOST_PER_SECOND, _LONGEST_PAUSE)
             self._resting[folded.id] = monotonic() + pause
@@ -155,7 +155,7 @@ class BatchFolder:
             self._work.set()
 
     async def _failed(self, ids: Sequence[int], error: Exception) -> None:
-        if len(ids) > 1:  # a deadlock, or one that spoils it for the others
+        if len(ids) > 1:  # a deadlock, or one batch spoils the transaction
             for batch in ids:
                 await self._fold([batch])
             return

@@ -1,10 +1,10 @@
-"""Breakers, as this worker knows them: what is left alone since its target is down.
+"""Breakers as this worker knows them: rows that need a target which is down are left alone.
 
 Owns the breakers of one worker, and what follows from them. Promises that a type whose breaker is
-open is left alone as a paused one is, that a probe is this worker's alone, that with the database
-away breakers go on by what was seen here, and that names which only calls give (a host of
-`http.request`, `ctx.breaker`) are bounded: each that is called has a breaker, and the one that was
-called the longest ago is forgotten for it.
+open is left alone like a paused one; that a probe belongs to this worker alone; that with the
+database away breakers go on by the calls of this worker; and that names which only calls give (a
+host of `http.request`, `ctx.breaker`) are bounded: each called name has a breaker, and the least
+recently called one is forgotten for it.
 *See:* `inboxd.resilience.breaker`, which decides; `breaker_upkeep`, which shares them with other
 workers; `controls`, which asks; `target_calls`.
 """
@@ -24,51 +24,49 @@ from inboxd.telemetry.metrics import Metrics
 
 # A row, by its kind and id.
 Holder = tuple[str, int]
-# Breakers that nobody declares: each costs memory, and series of metrics.
+# Breakers without a declaration: each costs memory, and series of metrics.
 _MOST_UNDECLARED = 1000
 
 
 class Breakers:
-    """All breakers of one worker."""
-
     def __init__(self, registry: Registry, metrics: Metrics, on_change: Callable[[], None]) -> None:
-        """Nothing is open until `keep` has read otherwise, or calls fail.
+        """All are closed until `keep` has read otherwise, or calls fail.
 
-        on_change: called when more, or less, is left alone.
+        on_change: called when more or fewer rows are left alone.
         """
         self._registry = registry
         self._rules = registry.breakers
         self._metrics = metrics
         self._on_change = on_change
         self.by_name: dict[str, Breaker] = {}
-        # Of them those that only calls named; what was called last is last.
+        # Names that only calls gave; the last called one is last.
         self._called_names: dict[str, None] = {}
-        # The names of those that let nothing pass: for events, and for commands, which may have a
-        # fallback instead. probing: those whose probe is this worker's.
+        # Breakers that let nothing pass, and those of them for which commands wait, as they have no
+        # fallback; topics of which all types are shut; breakers that this worker probes.
         self.shut: frozenset[str] = frozenset()
         self._shut_commands: frozenset[str] = frozenset()
         self._shut_topics: frozenset[str] = frozenset()
         self.probing: frozenset[str] = frozenset()
         # Rows that may begin as probes, with their tickets.
         self.held: dict[Holder, list[tuple[Breaker, Ticket]]] = {}
-        # Grows with each change, for who must look whether there was one.
+        # Change counter.
         self.version = 0
         self.work = anyio.Event()
         self._told: dict[str, tuple[int, ...]] = {}
         # The breakers that whole queues need.
         self._of_queues: dict[str, str] = {}
-        # What of these, and of new rules, is not written down yet.
+        # Uses of breakers, and new rules, that the database does not have yet.
         self.undeclared: set[tuple[str, str | None]] = set()
         for name, _ in registry.breaker_uses:
             self.declared(name)
 
     def declared(self, name: str) -> Breaker:
-        """The breaker of this name, which stays."""
+        """The breaker of a declared name, which is never forgotten."""
         self._called_names.pop(name, None)
         return self.by_name.get(name) or self._make(name)
 
     def called(self, name: str) -> Breaker:
-        """The breaker of this name; one that nobody declares has the default rules."""
+        """The breaker of a called name; without a declaration it has the default rules."""
         found = self.by_name.get(name)
         if found is not None and name not in self._called_names:
             return found
@@ -80,14 +78,14 @@ class Breakers:
 
     def _make(self, name: str) -> Breaker:
         made = self.by_name[name] = Breaker(name, self._rules.get(name, BreakerRules()))
-        self.work.set()  # others may know of it
+        self.work.set()  # other workers may know it
         return made
 
     def _make_room(self) -> None:
-        """Forget the one that was called the longest ago, if possible one that lets all pass.
+        """Forget the least recently called breaker, a closed one if possible.
 
-        Of one that is open the database knows, so this worker does again half a second after the
-        next call. What is probed, or has a change to be written, is kept.
+        The database knows the open ones, so this worker does again half a second after the next
+        call. Breakers that are probed, or have an unwritten change, are kept.
         """
         names = [
             name
@@ -103,7 +101,7 @@ class Breakers:
             self.look()
 
     def need(self, queues: Mapping[str, str]) -> None:
-        """The breakers that queues need, all of them: in place of those that they needed before."""
+        """Set the breakers that queues need, in place of all previous ones."""
         if queues == self._of_queues:
             return
         new = queues.items() - self._of_queues.items()
@@ -116,7 +114,7 @@ class Breakers:
         self._on_change()
 
     def take_over(self, rules: Mapping[str, BreakerRules]) -> None:
-        """Go on by these rules, all of them: in place of those that were declared before."""
+        """Set the rules of all declared breakers, in place of all previous ones."""
         new = rules.keys() - self._rules.keys()
         self._rules = rules
         self.undeclared |= {(name, None) for name in new}
@@ -136,7 +134,7 @@ class Breakers:
         return not (self.shut or self.probing)
 
     def allow(self, kind: str, lane: str, type_: str) -> bool:
-        """Whether rows of a lane may be claimed, as far as breakers go; `kind`: topic or queue."""
+        """Whether breakers allow rows of a lane to be claimed; kind: topic or queue."""
         if kind == "queue":
             return self._shut_commands.isdisjoint(self._needed(kind, lane, type_))
         if kind != "topic" or not self.shut:
@@ -147,12 +145,12 @@ class Breakers:
         return not any(each.breaker in self.shut for each in handlers if not each.command_type)
 
     def room(self, kind: str, lane: str, type_: str) -> int | None:
-        """How many rows of a lane may be claimed as probes; None: they are none."""
+        """How many rows of a lane may be claimed as probes; None: it is not probed here."""
         needed = self._needed(kind, lane, type_)
         return min((self.by_name[n].room for n in needed if n in self.probing), default=None)
 
     def admit(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
-        """Whether a claimed row may begin; where this worker probes, it is a probe then."""
+        """Whether a claimed row may begin; if this worker probes its breaker, it is a probe."""
         names = [name for name in self._needed(kind, lane, type_) if name in self.probing]
         holder = (kind, row_id)
         if not names or holder in self.held:
@@ -171,13 +169,13 @@ class Breakers:
         return True
 
     def is_admitted(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
-        """Whether a row that is claimed and has not begun may still begin."""
+        """Whether a claimed row that has not begun may still begin."""
         if any(name in self.probing for name in self._needed(kind, lane, type_)):
             return (kind, row_id) in self.held
         return self.allow(kind, lane, type_)
 
     def release(self, kind: str, row_id: int) -> None:
-        """A row that was a probe has ended, or did not begin after all."""
+        """Give back the tickets of a row that has ended, or did not begin."""
         held = self.held.pop((kind, row_id), None)
         if held is not None:
             for breaker, ticket in held:
@@ -185,7 +183,7 @@ class Breakers:
             self.look()
 
     def falls_back(self, queue: str, type_: str, row_id: int) -> tuple[str, str] | None:
-        """The type of the command that is sent instead of this one, and why; None: it runs."""
+        """The type to send instead of a command, and the breaker; None: the command runs."""
         if self.is_quiet or ("queue", row_id) in self.held:
             return None
         for name in self._needed("queue", queue, type_):
@@ -195,7 +193,7 @@ class Breakers:
         return None
 
     def needed_by(self, handler: Handler, queue: str | None) -> Collection[str]:
-        """The breakers that a handler needs; queue: that its command is in."""
+        """The breakers that a handler needs; queue: of its command."""
         of_queue = self._of_queues.get(queue) if queue is not None else None
         if of_queue is None or of_queue == handler.breaker:
             return () if handler.breaker is None else (handler.breaker,)
@@ -213,7 +211,7 @@ class Breakers:
     # ----------------------------------------------------------------------------------- calls
 
     def begin(self, name: str, holder: Holder) -> Ticket | None:
-        """A call begins; its ticket, or None: nothing may begin now."""
+        """Begin a call; returns its ticket, or None if no call may begin now."""
         breaker = self.called(name)
         if self.held:
             for each, ticket in self.held.get(holder, ()):
@@ -235,16 +233,16 @@ class Breakers:
         after: float = 0.0,
         reason: str = "",
     ) -> None:
-        """A call has ended; failed: None, if that says nothing of its target.
+        """End a call; failed: None if the end says nothing about the target.
 
-        began: when, by the monotonic clock.
+        began: when it began, by the monotonic clock.
         """
-        breaker = self.called(name)  # it may have been forgotten while the call was out
+        breaker = self.called(name)  # it may have been forgotten during the call
         held = self.held.get(holder)
         if held is not None:
             rest = [each for each in held if each[0] is not breaker]
             if len(rest) == len(held) and ticket == breaker.generation and breaker.is_probing:
-                return  # of a row that is one probe, and has told what it tells
+                return  # its row is one probe, which has its result already
             self.held[holder] = rest
         if failed is None:
             breaker.give_back(ticket)
@@ -260,25 +258,25 @@ class Breakers:
             self.look()
 
     def rejected(self, name: str) -> float:
-        """A handler's own call may not begin; in how many seconds it may be tried again."""
+        """Count a handler's own call that may not begin; returns seconds until it may be tried."""
         breaker = self.by_name[name]
         breaker.rejected += 1
         return breaker.rest(time.monotonic())
 
-    # ------------------------------------------------------------------------------ the others
+    # ------------------------------------------------------------------------------ other workers
 
     def on_notify(self) -> None:
         """A change was notified: read at once."""
         self.work.set()
 
     async def wait(self, within: float) -> None:
-        """Wait until something is to be written or read, for so many seconds at most."""
+        """Wait until something must be written or read, at most `within` seconds."""
         with anyio.move_on_after(within):
             await self.work.wait()
         self.work = anyio.Event()
 
     def look(self) -> None:
-        """Find out what is left alone by now, and tell if that has changed."""
+        """Determine which rows are left alone, and report a change."""
         breakers = self.by_name.items()
         shut = frozenset(name for name, each in breakers if not each.passes)
         probing = frozenset(name for name, each in breakers if each.is_probing)
@@ -293,10 +291,10 @@ class Breakers:
         self.version += 1
         self._on_change()
 
-    # ----------------------------------------------------------------------------------- shown
+    # ----------------------------------------------------------------------------------- metrics
 
     def show(self) -> None:
-        """Tell the metrics; called about once a second, since each call would cost too much."""
+        """Set the metrics; called about once a second, since once per call would cost too much."""
         metrics = self._metrics
         for name, breaker in self.by_name.items():
             is_open = breaker.mode == "open" or (breaker.mode == "auto" and breaker.state == "open")
@@ -314,12 +312,12 @@ class Breakers:
 
 
 def _forget_series(metrics: Metrics, name: str) -> None:
-    """Show nothing more of a breaker that is forgotten."""
+    """Remove the metrics of a breaker that was forgotten."""
     of_name = (metrics.breaker_state, metrics.breaker_forced, metrics.breaker_rejected)
     series: list[tuple[Gauge | Counter, tuple[str, ...]]] = [(each, (name,)) for each in of_name]
     outcomes, states = ("succeeded", "failed", "slow"), ("open", "half-open", "close")
     series += [(metrics.breaker_calls, (name, outcome)) for outcome in outcomes]
     series += [(metrics.breaker_transitions, (name, to)) for to in states]
     for metric, labels in series:
-        with suppress(KeyError):  # older versions of the library raise it for what is not there
+        with suppress(KeyError):  # older versions of the library raise it for a missing series
             metric.remove(*labels)

@@ -1,7 +1,7 @@
 """The exclusive run: a suspect runs alone in this process, and events rest meanwhile.
 
-Owns whether it is wanted, and whether events rest. Promises that from `want` having returned True
-until `end` no handler of events runs here. Known limit: a page, or a chunk, that has begun ends
+Owns whether it is wanted, and whether events rest. Promises that no handler of events runs here
+from when `want` has returned True until `end`. Known limit: a page, or a chunk, that has begun ends
 first.
 """
 
@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 
 class ExclusiveRun:
-    """What the processors of events and commands agree on."""
+    """Shared by the processors of events and commands."""
 
     def __init__(self, on_change: Callable[[], None], on_rest: Callable[[], None]) -> None:
-        """Nobody wants to be alone yet.
+        """Not wanted yet.
 
-        `on_change` wakes events, which are to rest or may go on; `on_rest` tells commands that they
+        on_change: wakes events, which must rest or may go on; on_rest: tells commands that they
         rest.
         """
         self.wanted = False
@@ -23,7 +23,7 @@ class ExclusiveRun:
         self._on_rest = on_rest
 
     def want(self) -> bool:
-        """Ask events to rest; whether they do."""
+        """Ask events to rest; returns whether they do."""
         if not self.wanted:
             self.wanted = True
             self._on_change()
@@ -36,7 +36,7 @@ class ExclusiveRun:
             self._on_rest()
 
     def end(self) -> None:
-        """Events go on."""
+        """Let the processing of events go on."""
         if self.wanted:
             self.wanted = self._resting = False
             self._on_change()

@@ -2,11 +2,11 @@
 
 Owns the time limit, cancellation by request, and the record of what runs for the loop monitor.
 Promises that whatever a handler does comes back as a result or an exception of its own; that a
-cancellation of the daemon's passes through; and that neither context variables nor cancellations of
-a handler's own reach what runs next in the same task. A handler that never waits costs no timer.
+cancellation by the daemon passes through; and that neither context variables nor cancellations of a
+handler reach what runs next in the same task. A handler that never waits costs no timer.
 Known limits: a handler's time begins at its first wait, and one in the loop that never waits is not
 ended by it (`worker.stall_timeout` ends the process). A thread cannot be stopped: past its limit
-its result counts for nothing, but it goes on and keeps its place (`inboxd.engine.threads`); what
+its result is dropped, but it runs on and keeps its place (`inboxd.engine.threads`); a handler that
 must be killable runs with executor="process".
 *See:* `events/page_run.py`, `events/chunks/run.py` and `commands/run.py`, which call it.
 """
@@ -32,10 +32,10 @@ from inboxd.engine.threads import Threads
 from inboxd.errors import HandlerCrashed, HandlerTimeout, InboxdError
 from inboxd.telemetry.monitor import LoopMonitor, Running
 
-# A handler that catches its cancellation is cancelled again this often.
-_INSIST = 1.0
-# Handlers that never wait hold the event loop no longer than this together, in seconds.
-_BREATH = 0.02
+# Seconds after which a handler that catches its cancellation is cancelled again.
+_INSIST_SECONDS = 1.0
+# Handlers that never wait hold the event loop for at most this time together, in seconds.
+_BREATH_SECONDS = 0.02
 # Loop iterations until a waiting task's statement is sent: one to write it, one to flush it.
 _TURNS = 2
 
@@ -45,7 +45,7 @@ Task: TypeAlias = "asyncio.Task[Any] | None"
 
 
 class HandlerStopped(InboxdError):
-    """The daemon stopped the handler: its lease, its time to drain, or an operator said so."""
+    """The daemon stopped the handler: its lease or its time to drain ended, or an operator did."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -53,7 +53,7 @@ class HandlerStopped(InboxdError):
 
 
 class TimeLimit:
-    """The time that one execution has, and the handle by which it can be stopped earlier."""
+    """The time limit of one execution, and the handle to stop it earlier."""
 
     __slots__ = ("_cancelled", "_handle", "_on_stubborn", "_on_time", "_patience", "_task", "error")
 
@@ -75,7 +75,7 @@ class TimeLimit:
         self._handle = loop.call_later(seconds, self._expire)
 
     def extend(self, seconds: float) -> None:
-        """Give back time that the handler spent waiting for what the daemon owed it."""
+        """Extend the limit by time that the handler spent waiting for the daemon."""
         if self.error is None:
             self._handle.cancel()
             loop = asyncio.get_running_loop()
@@ -85,18 +85,18 @@ class TimeLimit:
         self.stop(self._on_time())
 
     def stop(self, error: InboxdError) -> None:
-        """Cancel the handler, and again until it obeys; `error` is what it failed with."""
+        """Cancel the handler, and again until it ends; `error` is what it failed with."""
         self.error = self.error or error
         self._handle.cancel()
-        if self._cancelled * _INSIST > self._patience:
+        if self._cancelled * _INSIST_SECONDS > self._patience:
             self._on_stubborn()
         self._cancelled += 1
         if self._task is not None:
             self._task.cancel()
-        self._handle = asyncio.get_running_loop().call_later(_INSIST, self.stop, error)
+        self._handle = asyncio.get_running_loop().call_later(_INSIST_SECONDS, self.stop, error)
 
     def end(self) -> None:
-        """The handler ended: cancel nothing any more."""
+        """The handler has ended: cancel it no more."""
         self._handle.cancel()
 
 
@@ -114,10 +114,10 @@ class Executions:
         resources: Resources | None = None,
         time_limit: type[TimeLimit] = TimeLimit,
     ) -> None:
-        """Bound threads and processes; `on_stubborn` is called for a handler that will not end.
+        """Bound threads and processes; `on_stubborn` is called for a handler that does not end.
 
-        `resources` are open, for the handlers that take them. `time_limit`: what each execution
-        has that waits.
+        resources: open, for the handlers that take them. time_limit: the class for executions that
+        wait.
         """
         self._resources = resources or Resources()
         self.limits: dict[tuple[str, int], TimeLimit] = {}
@@ -131,7 +131,7 @@ class Executions:
 
     @property
     def left_behind(self) -> bool:
-        """Whether a handler that was given up goes on in its thread."""
+        """Whether a handler that was given up still runs in its thread."""
         return self._threads.any_given_up
 
     async def run(
@@ -145,10 +145,10 @@ class Executions:
         seconds: float,
         on_wait: Callable[[], None] | None = None,
     ) -> object:
-        """Run a handler in `task`, which is the current one; its result, or its exception.
+        """Run a handler in `task`, the current one; returns its result, or raises its exception.
 
-        `on_wait` is called when the handler first waits for something: until then it is one step
-        of this task, needs no timer, and nothing else could have run anyway.
+        on_wait: called when the handler first waits; until then it is one step of this task, needs
+        no timer, and nothing else could have run.
         """
         before = 0 if task is None else task.cancelling()
         self._running[task] = Running(kind, handler.type, row_id)
@@ -242,27 +242,27 @@ class CooperativeYield:
         self._last = time.monotonic()
 
     def want(self) -> None:
-        """A task waits for what has just ended: it goes on before the next handler runs."""
+        """A task waits for an outcome: let it run before the next handler does."""
         self._wanted = _TURNS
 
     def served(self) -> None:
-        """The waiting task has gone on."""
+        """The waiting task has run."""
         self._wanted = 0
 
     async def take(self) -> None:
-        """Yield to the loop if a task waits, or the last time was long ago; called between rows."""
+        """Yield to the loop if a task waits, or the last time was long ago; call between rows."""
         if self._wanted:
             self._wanted -= 1
-        elif time.monotonic() - self._last <= _BREATH:
+        elif time.monotonic() - self._last <= _BREATH_SECONDS:
             return
         await anyio.lowlevel.checkpoint()
         self._last = time.monotonic()
 
 
 async def take_back(task: asyncio.Task[Any], before: int) -> None:
-    """Undo the cancellations of a handler that has ended: they were not meant for what follows."""
+    """Undo the cancellations of a handler that has ended: they must not reach later code."""
     try:
-        await asyncio.sleep(0)  # one that the handler has not met yet comes here
+        await asyncio.sleep(0)  # a pending one is raised here
     except asyncio.CancelledError as error:
         if is_ours(error):
             raise
@@ -274,12 +274,12 @@ async def take_back(task: asyncio.Task[Any], before: int) -> None:
 def _resume(
     coroutine: Coroutine[Any, Any, object], yielded: Any, context: Context
 ) -> Generator[Any, Any, object]:
-    """Drive a coroutine on, in its context, that was started by hand and has yielded once."""
+    """Continue a coroutine in its context; it was started by hand and has yielded once."""
     while True:
         try:
             sent = yield yielded
         except BaseException as error:  # noqa: BLE001 - whatever the loop throws in is the handler's
-            # Without this function's frame: below the driver's it would look like the fault.
+            # Leave out this function's frame: below the driver's it would look like the fault.
             came_from = error.__traceback__ and error.__traceback__.tb_next
             step = partial(coroutine.throw, error.with_traceback(came_from))
         else:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Fleet:
-    """What the last heartbeat said of the others."""
+    """The other workers at the last heartbeat. uniform: all of them are like this one."""
 
     peers: int = 0
     uniform: bool = True
 
     @property
     def differs(self) -> bool:
-        """Whether another worker can do what this one cannot, or the other way round."""
+        """Whether another worker can do what this one cannot, or the reverse."""
         return self.peers > 0 and not self.uniform

@@ -1,8 +1,8 @@
-"""A handler in a process of its own: what happens on both sides of the call.
+"""Runs a handler in a process of its own: both sides of the call.
 
-Owns the child's standard descriptors. Promises: whatever a handler, its libraries and the programs
-that they start write to standard output or read from standard input never meets the calls that the
-two processes exchange there; what they write goes nowhere, as what `print` writes does.
+Owns the child's standard descriptors. Promises: output that a handler, its libraries and the
+programs that they start write to standard output, and what they read from standard input, never
+meets the calls that the two processes exchange there; such output is dropped, like that of `print`.
 *See:* `engine/execution.py`, which runs it within its time limit.
 """
 
@@ -20,14 +20,14 @@ _STANDARD = range(3)
 
 
 async def run(func: Callable[[Any], object], payload: object, limiter: CapacityLimiter) -> object:
-    """Run a handler's function in a process. Raises BrokenWorkerProcess, or what it raises."""
-    # As bytes: unpickling imports the plugin, which may write something already.
+    """Run a handler's function in a process. Raises BrokenWorkerProcess, or its error."""
+    # In bytes: unpickling imports the plugin, which may already write something.
     call = pickle.dumps((func, payload), protocol=pickle.HIGHEST_PROTOCOL)
     return await anyio.to_process.run_sync(_answer, call, cancellable=True, limiter=limiter)
 
 
 def _answer(call: bytes) -> object:
-    """Run in the child: do what a call asks for."""
+    """Run in the child: execute a call."""
     _put_calls_aside()
     func, payload = pickle.loads(call)  # noqa: S301 - from the process that has started this one
     return func(payload)
@@ -36,14 +36,14 @@ def _answer(call: bytes) -> object:
 def _put_calls_aside() -> None:
     """Move the calls to other descriptors than 0 and 1, once in the life of a child.
 
-    anyio exchanges them there, and keeps only Python's own `sys.stdin` and `sys.stdout` away from
-    what runs here: not what writes to the descriptor, nor programs, which inherit it.
+    anyio exchanges calls there, and protects them only from Python's own `sys.stdin` and
+    `sys.stdout`: not from writes to the descriptors, nor from programs, which inherit them.
     """
     for stream, mode in ((sys.__stdin__, "rb"), (sys.__stdout__, "wb")):
         if stream is None or (standard := stream.fileno()) > _STANDARD[-1]:
             continue
         raw: Any = getattr(stream.buffer, "raw", stream.buffer)
-        # In its place: anyio holds the stream. A copy is not inherited.
+        # In place, as anyio holds the stream. A duplicate is not inherited.
         io.FileIO.__init__(raw, os.dup(standard), mode)
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, standard)

@@ -1,11 +1,10 @@
 """The lease: this worker's heartbeat, in a thread of its own.
 
 Owns the heartbeat's thread and connection, and the judgement of this worker's own lease. Promises
-that a blocked event loop does not look like a death, that work is suspended before the lease can
-end when it could not be renewed, and that a flag left at 0 by a page that takes too long is raised
-where other workers live.
-Known limit: code that holds the interpreter's lock for a whole lease stops this thread too; what
-it does then is fenced (promise 3). *See:* `daemon/incarnation.py`, which suspends the work;
+that a blocked event loop does not look like a death, that work is suspended before a lease that was
+not renewed can end, and that a flag which a slow page leaves at 0 is raised if other workers live.
+Known limit: code that holds the interpreter's lock for a whole lease stops this thread too; its
+writes are fenced then (promise 3). *See:* `daemon/incarnation.py`, which suspends the work;
 `maintenance/reaper.py`, which looks at the heartbeats of others.
 """
 
@@ -34,8 +33,8 @@ _SAFE_SHARE = 0.7
 # A page that takes longer must not keep producers silent (design section 5).
 _LONGEST_SILENCE = 0.05
 _GUARD_INTERVAL = 0.25
-# A beat that failed is tried again after twice so many seconds, then twice as many, up to an
-# interval: a session that was ended must not cost the lease a whole one.
+# A failed beat is tried again after twice this many seconds, doubled each time, up to an interval:
+# a session that was ended must not cost the lease a whole interval.
 _FIRST_RETRY = 0.025
 
 
@@ -53,9 +52,9 @@ class Lease:
         on_cancel: Callable[[frozenset[int]], None],
         on_death: Callable[[], None],
     ) -> None:
-        """Prepare. in_flight: the rows of each kind that this worker handles.
+        """in_flight: the rows of each kind that this worker handles.
 
-        `on_cancel` is called with commands to cancel, `on_death` after a death.
+        on_cancel: called with commands to cancel; on_death: called after a worker's death.
         """
         self._state = "running"
         self.suspended = False
@@ -78,15 +77,15 @@ class Lease:
         self._stopping = False
 
     def drain(self) -> None:
-        """From now on heartbeats say that this worker drains."""
+        """From now on heartbeats report that this worker drains."""
         self._state = "draining"
 
     def age(self) -> float:
-        """Seconds since the last heartbeat that succeeded was sent."""
+        """Seconds since the last successful heartbeat was sent."""
         return time.monotonic() - self.renewed_at
 
     def holds(self) -> bool:
-        """Whether it was renewed so lately that nobody takes this worker for dead."""
+        """Whether it was renewed so recently that no worker takes this one for dead."""
         return not self.dead and self.age() <= self._safe_age()
 
     def _safe_age(self) -> float:
@@ -95,9 +94,9 @@ class Lease:
     async def run(
         self, flags: Sequence[WakeUp], suspend: Callable[[], None], resume: Callable[[], None]
     ) -> None:
-        """Beat, and guard the lease, until the worker was declared dead or this is cancelled.
+        """Beat, and guard the lease, until this worker was declared dead or this is cancelled.
 
-        `suspend` is called when the lease could not be renewed in time, `resume` when it was again.
+        suspend: called when the lease was not renewed in time; resume: when it was, again.
         """
         self._wakeups = flags
         self._home = asyncio.get_running_loop()
@@ -125,12 +124,12 @@ class Lease:
             resume()
 
     def beat_soon(self) -> None:
-        """Another worker joined: the next heartbeat, which knows of it, is due now."""
+        """Another worker joined: send the next heartbeat, which finds it, now."""
         self._joined = True
         self.draw_attention()
 
     def draw_attention(self) -> None:
-        """A flag is to be watched, or a heartbeat is due: the thread looks at once."""
+        """Let the thread look at once: a flag must be watched, or a heartbeat is due."""
         if self._away is not None and not self._away.is_closed():
             self._away.call_soon_threadsafe(self._attention.set)
 
@@ -148,7 +147,7 @@ class Lease:
         while not (self._stopping or self.dead):
             try:
                 if connection is None or connection.is_closed():
-                    # Bounded by its own time-out: several hosts may need longer than a beat.
+                    # Bounded by its own time limit: several hosts may need longer than a beat.
                     connection = await connect(self._settings.database, "heartbeat")
                 async with asyncio.timeout(interval):
                     if self._joined or time.monotonic() >= due:
@@ -177,7 +176,7 @@ class Lease:
             pause = min(pause, _GUARD_INTERVAL)
         self._attention.clear()
         if self._stopping or self._joined:
-            # What was said during the beat was cleared with it.
+            # A call during the beat set the event that was just cleared.
             return
         try:
             async with asyncio.timeout(pause):
@@ -203,8 +202,8 @@ class Lease:
         for wakeup in self._wakeups:
             since, owed = wakeup.silent_since, wakeup.owed
             if since is not None:
-                # Whom nobody else could help need not be told: commits that notify wait for each
-                # other, which is worst where a page takes long because the disk does.
+                # Without peers no notification is needed: commits that notify wait for each other,
+                # which is worst where a page takes long because the disk does.
                 if self._fleet.peers and time.monotonic() - since > _LONGEST_SILENCE:
                     await wakeups.set_flag(connection, self._sql, wakeup.table, Flag.NOTIFY)
                     await wakeups.notify(connection, self._sql, wakeup.table)

@@ -1,6 +1,6 @@
-"""What the parts of one incarnation share.
+"""Objects that the parts of one incarnation share.
 
-Promises that all of them speak of the same worker, the same schema and the same plugins.
+Promises that all parts use the same worker, the same schema and the same plugins.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
-"""Leaves a row to newer workers whose payload this worker's code cannot read.
+"""Leaves a row to newer workers if this worker's code cannot read its payload.
 
-Owns that decision. Promises that a rolling deploy makes no dead letters of
-what only the newer workers can read, and that nothing waits for ever (promise 10). Known limits:
-who can read which version is not known, only that workers differ; and the memory is this process's,
-so with more than 10,000 such rows at a time, some wait longer than the grace.
+Owns that decision. Promises that a rolling deploy makes no dead letters of rows that only newer
+workers can read, and that no row waits forever (promise 10). Known limits: it is only known that
+workers differ, not which one can read a version; and the memory belongs to this process, so with
+more than 10,000 such rows at a time, some wait longer than the grace.
 """
 
 from collections import OrderedDict
@@ -21,20 +21,20 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LeftToPeer(Deferred):
-    """Deferred for the sake of another worker, which should have the first go at it."""
+    """Deferred for another worker, which should take it first."""
 
     @classmethod
     def of(cls, outcome: Unsuccessful) -> "LeftToPeer":
-        """The outcome of `FOR_ANOTHER`."""
+        """outcome: a deferral, as that of `FOR_ANOTHER`."""
         assert isinstance(outcome, Deferred)  # noqa: S101 - by what it is
         return cls(outcome.until, outcome.delay)
 
 
 class VersionExemptions:
-    """Since when each row was left to another worker."""
+    """Remembers since when each row is left to another worker."""
 
     def __init__(self, parts: Parts) -> None:
-        """Leave rows alone for as long as a type may be without a worker that serves it."""
+        """Leave a row for at most `worker.unhandled_grace`."""
         self._fleet = parts.fleet
         self._grace = parts.settings.worker.unhandled_grace.total_seconds()
         self._since: OrderedDict[int, float] = OrderedDict()

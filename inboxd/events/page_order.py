@@ -1,9 +1,9 @@
-"""Which lines of a page stand still, and what then has to be lined up.
+"""Which lines of a page stand still, and which of their events have to be lined up.
 
 Owns the rule of order within one page (promise 5): after an event of a line that cannot be settled
-now, no later one of that line is run; those that have just arrived are lined up behind it. Promises
-that every row that was met and not settled has a position when the page commits, or is a dead
-letter that left its line. Known limit: it trusts that rows of a line come in their order.
+now, no later event of that line runs; later ones that have just arrived are lined up behind it.
+Promises that every row that was met and not settled has a position when the page commits, or is a
+dead letter that left its line. Known limit: it relies on the order of rows within a line.
 *See:* `page_run`, which asks it; `settling`, which writes what it noted.
 """
 
@@ -15,13 +15,14 @@ from inboxd.store.rows import ClaimedEvent
 
 @dataclass(slots=True)
 class PageOrder:
-    """One page's lines. lined_up: arrivals that have to be; leaving: dead letters that go."""
+    """One page's lines. lined_up: ids of arrivals to line up; leaving: of dead letters that go."""
 
     parts: Parts
     lined_up: list[int] = field(default_factory=list)
     leaving: list[int] = field(default_factory=list)
     lines: set[tuple[str, str | None]] = field(default_factory=set)
-    # What is served, as it was found at first; a change of the controls ends the page.
+    # Whether a topic and type is served, as looked up first: a change of the controls ends the
+    # page.
     _serves: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def may_run(self, row: ClaimedEvent) -> bool:
@@ -32,7 +33,7 @@ class PageOrder:
         return False
 
     def can_run(self, row: ClaimedEvent) -> bool:
-        """Whether it may, as far as its line and its type go; nothing is noted."""
+        """The same for its line and its type alone; nothing is noted."""
         stands = row["behind"] or not row["ready"]
         if self.lines and not stands:
             stands = (row["topic"], row["ordering_key"]) in self.lines
@@ -45,12 +46,12 @@ class PageOrder:
         return found
 
     def _may_probe(self, row: ClaimedEvent) -> bool:
-        """Whether it may begin: of what is probed, a few may."""
+        """Whether it may begin: while a breaker probes, only a few events may."""
         breakers = self.parts.breakers
         return not breakers.probing or breakers.admit("topic", row["topic"], row["type"], row["id"])
 
     def requeue(self, row: ClaimedEvent, *, dead: bool) -> None:
-        """The event did not succeed: it waits where it is, or it is a dead letter."""
+        """The event did not succeed: its line stands still, or goes on without a dead letter."""
         topic = self.parts.registry.topics.get(row["topic"])
         if dead and topic is not None and topic.on_failure == "skip":
             if row["position"] is not None:
@@ -59,7 +60,7 @@ class PageOrder:
             self.stop(row)
 
     def stop(self, row: ClaimedEvent) -> None:
-        """The line stands still: what has just arrived needs a position."""
+        """Let the line stand still; an event that has just arrived needs a position."""
         self.lines.add((row["topic"], row["ordering_key"]))
         if row["position"] is None:
             self.lined_up.append(row["id"])

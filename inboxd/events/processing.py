@@ -1,10 +1,10 @@
-"""The event processor's work: it asks for pages, and goes on by how they ended (promise 2).
+"""The event processor's work: it begins pages, and continues by how they ended (promise 2).
 
 Owns which sources are asked, how many rows a page has, and when events run alone. After a page that
 did not commit, pages are halved until the event that spoils them stands alone; after a death in the
 middle of a page, events run alone, each counted before it runs, until the poison is found (ADR 3).
 While the server settles one page, the next is claimed and run on another connection (ADR 7). Known
-limit: handlers of two pages never run at the same time; more of that needs more workers. *See:*
+limit: handlers of two pages never run at the same time; for that, start more workers. *See:*
 `engine.processor`, the loop; `page`; `lone_event`; `chunks.processing`.
 """
 
@@ -32,17 +32,15 @@ from inboxd.events.sources.source import PageSources, look
 from inboxd.settings import Events as Limits
 from inboxd.store.pools import borrow
 
-# Seconds for giving back a mark at once; otherwise the next page does.
-_SOON = 1.0
-# Seconds between two looks at relays while a page of other events runs.
-_TEND = 0.1
-# Nothing was settled, but the same rows, or half of them, may be had at once.
+# Time limit for giving back a mark at once; otherwise the next page does it.
+_SOON_SECONDS = 1.0
+# Interval for starting relays while a page of other events runs.
+_RELAYS_SECONDS = 0.1
+# Nothing was settled, and the same rows, or half of them, can be claimed at once.
 _COME_AGAIN = Page(0, again=0.0)
 
 
 class EventProcessing:
-    """The event processor's work."""
-
     def __init__(
         self,
         parts: Parts,
@@ -50,10 +48,10 @@ class EventProcessing:
         wake: Callable[[], None],
         holds_lease: Callable[[], bool],
     ) -> None:
-        """Process the events that the plugins serve; pages are settled in tasks of `tasks`.
+        """Process the events that the plugins handle; pages are settled in tasks of `tasks`.
 
-        wake: ends the processor's sleep. holds_lease: whether this worker surely is not taken for
-        dead.
+        wake: ends the processor's sleep. holds_lease: whether this worker certainly is not taken
+        for dead.
         """
         self._parts = parts
         self._tasks = tasks
@@ -68,7 +66,7 @@ class EventProcessing:
         self._sources = PageSources(SingleSource(parts), SequentialSource(parts, reader))
         self._quarantine = Quarantine(parts, "event")
         self._most = settling.limits.page_rows
-        # The page that runs, and the one before it while that is being settled.
+        # The page that runs, and the one before it while it is settled.
         self._running: EventPage | None = None
         self._behind: EventPage | None = None
 
@@ -86,31 +84,31 @@ class EventProcessing:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is claimed, or a bucket is visited."""
+        """Whether events are claimed, or a bucket is visited."""
         return self._chunks.is_visiting or self._relays.is_busy or bool(self.in_flight)
 
     def be_careful(self) -> None:
-        """Somebody died, perhaps in the middle of a page: run the next page's events alone."""
+        """A worker died, perhaps in the middle of a page: run the next events alone."""
         self._quarantine.begin(self._settling.limits.page_rows)
         self._chunks.be_careful()
         self._rewind()
 
     def forget(self) -> None:
-        """The connection was lost: another server may answer next."""
+        """The connection was lost: the next one may reach another server."""
         self._rewind()
         self._chunks.forget()
         self._relays.forget()
         self._reader.forget()
 
     def reload(self, limits: Limits) -> None:
-        """Take over what may change while running."""
+        """Take over the settings that may change while running."""
         self._settling.reload(limits)
 
     async def room(self, within: float | None = None) -> None:
         """A page is run before the next is claimed: there is always room."""
 
     async def survey(self) -> Survey:
-        """Look at everything from its beginning."""
+        """Look at all sources from their beginnings."""
         async with borrow(self._parts.pool) as connection:
             looked = await look(connection, self._parts.sql, self._reader)
             seen = [await self._sources.survey(connection, looked)]
@@ -118,7 +116,7 @@ class EventProcessing:
             return Survey.of([*seen, await self._relays.survey(connection, looked)])
 
     async def page(self) -> Page:
-        """Claim a page, run its events, and have it settled; that may go on during the next.
+        """Claim a page, run its events, and start settling it, which may go on during the next.
 
         Chunks and relays run in tasks of their own, and are only begun here.
         """
@@ -137,40 +135,39 @@ class EventProcessing:
             await self._relays.finish()
 
     async def tend_relays(self) -> None:
-        """Until cancelled, let relays go on while handlers keep the processor busy."""
+        """Until cancelled, start relays while handlers keep the processor busy."""
         while True:
-            await anyio.sleep(_TEND)
+            await anyio.sleep(_RELAYS_SECONDS)
             if self._running is not None and not self._parts.exclusive_run.wanted:
                 self._relays.start()
 
     def stop(self) -> None:
-        """The worker drains: publish no more."""
+        """Publish no more, since the worker drains."""
         self._relays.stop()
 
     def suspend(self) -> None:
-        """The lease could not be renewed in time: what is published may be another worker's."""
+        """Publish nothing: without a lease, another worker may publish the same events."""
         self._relays.suspend()
 
     def resume(self) -> None:
-        """The lease was renewed."""
         self._relays.resume()
 
     async def give_back(self) -> None:
-        """Take back the marks of runs that ended without an outcome; say goodbye to brokers."""
+        """Take back the marks of runs that ended without an outcome; close brokers' connections."""
         await self._quarantine.give_back()
         await self._chunks.give_back()
         await self._relays.close()
 
     async def _rest(self) -> Page:
-        """A command is to run alone here: what was begun ends, and nothing begins meanwhile."""
+        """Wait until all that was begun has ended, since a command is to run alone here."""
         await self._quarantine.give_back()
         failed = await self._end_behind()
         if failed is None and not (self._chunks.is_visiting or self._relays.is_busy):
             self._parts.exclusive_run.rest()
-        return failed or Page(0, again=_SOON)
+        return failed or Page(0, again=_SOON_SECONDS)
 
     def _chunk_was_left(self) -> None:
-        """Events of a chunk are a peer's: what was seen may be forgotten before its page."""
+        """Events were left to a peer; wake, since cursors that a survey has set are forgotten."""
         self._rewind()
         self._wake()
 
@@ -181,18 +178,18 @@ class EventProcessing:
                 return await self._end_behind() or await self._alone()
             return await self._overlapping()
         except Exception:
-            # Before the loop's pause, which may last until the event is no longer kept from others.
-            with suppress(Exception), anyio.move_on_after(_SOON):
+            # At once: the loop's pause may be longer than the mark keeps the event from others.
+            with suppress(Exception), anyio.move_on_after(_SOON_SECONDS):
                 await self._quarantine.give_back()
             raise
         finally:
             self._running = None
 
     async def _overlapping(self) -> Page:
-        """Claim a page and run it, while the one before it is settled; then have it settled."""
+        """Claim a page and run it while the one before it is settled; then start settling it."""
         page, failure = await self._begin(self._most)
         if not page.rows and self._behind is not None and self._behind.is_exclusive:
-            # What that page has is nobody's before it has ended: look once more then.
+            # The page that is being settled has all buckets: look again when it has ended.
             if failed := await self._end_behind():
                 return failed
             page, failure = await self._begin(self._most)
@@ -203,11 +200,11 @@ class EventProcessing:
             self._tasks.start_soon(page.settle)
         failed = await self._end(behind)
         if page.is_cut_short:
-            # The rest is locked until this page has ended: the next claim must not pass it by.
+            # Rows that did not run are locked until this page has ended: claim only after that.
             failed = await self._end_behind() or failed
         if page.results.left_to_peer:
             self._rewind()
-        # Those that are passed over are no progress, unless others come behind them.
+        # Events that are set aside are no progress, unless others may be behind them.
         rows = page.results.met - (0 if page.is_full else page.results.aside)
         return failed or Page(rows, full=page.is_full, again=self._again())
 
@@ -216,7 +213,7 @@ class EventProcessing:
         return page, await page.begin(self._sources, most)
 
     async def _alone(self) -> Page:
-        """Run the next event by itself."""
+        """Run the next event alone, marked before."""
         if not self._sources.are_known():
             return Page(0)
         page = self._running = LoneEvent(
@@ -232,7 +229,7 @@ class EventProcessing:
         return Page(1) if page.rows else Page(0, again=self._again())
 
     async def _end_behind(self) -> Page | None:
-        """Wait until no page is being settled; what follows if that failed."""
+        """Wait until the page behind is settled; returns what follows if that failed."""
         behind, self._behind = self._behind, None
         return await self._end(behind)
 
@@ -242,18 +239,18 @@ class EventProcessing:
         failure = await page.end()
         if failure is not None:
             return self._after(failure)
-        # A page from before the last one that failed says nothing of the halves of that one.
+        # A larger page began before the last failure: its success says nothing about the halves.
         if len(page.rows) <= self._most:
             self._most = min(2 * self._most, self._settling.limits.page_rows)
         return None
 
     def _after(self, failure: PageFailure) -> Page:
-        """Go on after a page that did not commit. Raises what ended it in an outage."""
+        """Continue after a page that did not commit. Raises its outage."""
         self._rewind()
         if failure.settled is not None:
             self._quarantine.settled(failure.settled)
         if failure.broken:
-            # An outage, most likely; alone, the next ones will tell.
+            # Most likely an outage; if not, events that run alone show the one to blame.
             self.be_careful()
         if failure.outage is not None:
             raise failure.outage
@@ -265,6 +262,6 @@ class EventProcessing:
         self._sources.forget()
 
     def _again(self) -> float | None:
-        """When rows that could not be had now may be had."""
+        """Seconds until rows may be had that could not be had now."""
         beside = (self._chunks.again, self._relays.again, self._run.aside.again)
         return soonest([self._sources.again, *beside])

@@ -1,10 +1,10 @@
-"""Quarantine: after a worker's death, what may have killed it runs alone (ADR 3).
+"""Quarantine: after a worker's death, rows that may have killed it run alone (ADR 3).
 
-Owns the protocol, the same for single events and for chunks, and which rows are marked. A crash is
-counted in a first transaction, and the row kept from others; a second one takes the mark back and
-runs the row. If the worker dies in between, the crash stays counted, and a row that has as many of
-them as `worker.crash_limit` is convicted. Promises that a run which ended without an outcome, while
-this process lives, is no crash: its mark is given back. *See:* `lone_event`, `chunks.processing`.
+Owns the protocol, which is the same for single events and chunks, and which rows are marked. A
+first transaction counts a crash and keeps the row from other workers; a second one takes the mark
+back and runs the row. If the worker dies in between, the crash stays counted, and a row with
+`worker.crash_limit` crashes is convicted. Promises that a run which ends without an outcome while
+this process lives is not a crash: its mark is given back. *See:* `lone_event`, `chunks.processing`.
 """
 
 from datetime import timedelta
@@ -23,30 +23,30 @@ _log = get_logger(__name__)
 
 
 class Suspect(Protocol):
-    """What may kill its worker: how to find it, to find it again, and to run it."""
+    """A row that may kill its worker: how to find it, to find it again, and to run it."""
 
     @property
     def keep(self) -> timedelta:
-        """How long nobody else touches it once it is marked."""
+        """How long a mark keeps the row from other workers."""
 
     async def find(self, connection: Connection) -> Mark | None:
-        """Find the row to be marked, as it is; None: nothing is to run now."""
+        """Find the row to mark, as it is; None: nothing is to run now."""
 
     async def marked(self, connection: Connection) -> None:
         """Write what has to commit together with the mark."""
 
     async def find_again(self, connection: Connection) -> bool:
-        """Find it in a later transaction; False: somebody else has it."""
+        """Find it in a later transaction; False: another worker has it."""
 
     async def run(self, connection: Connection) -> None:
-        """Run it, and write what came of it."""
+        """Run it, and write its outcome."""
 
 
 class Quarantine:
-    """What runs alone: how much is left of it, and what is marked now."""
+    """Rows that run alone: how many more, and which are marked now."""
 
     def __init__(self, parts: Parts, noun: str) -> None:
-        """Run each `noun` alone; nothing as long as nobody has died."""
+        """noun: names a row in the log. Before `begin`, no row runs alone."""
         self._parts = parts
         self._noun = noun
         self._left = 0
@@ -54,15 +54,15 @@ class Quarantine:
 
     @property
     def is_on(self) -> bool:
-        """Whether the next one runs alone."""
+        """Whether the next row runs alone."""
         return self._left > 0
 
     def begin(self, most: int) -> None:
-        """Somebody died: run as many alone as it may have had."""
+        """A worker died: run `most` rows alone, as many as it may have had."""
         self._left = most
 
     def one_less(self) -> None:
-        """One of them had its turn."""
+        """One of these rows has run."""
         self._left = max(0, self._left - 1)
 
     async def mark(self, connection: Connection, suspect: Suspect) -> Mark | None:
@@ -78,8 +78,8 @@ class Quarantine:
     async def run(self, connection: Connection, suspect: Suspect, mark: Mark) -> bool:
         """Run what was marked, in the transaction that takes the mark back.
 
-        False: somebody else has it. Another worker's claim that began before the mark was there
-        locks the row as it passes it by, and keeps it until it has ended.
+        False: another worker has the row. Its claim began before the mark was there, locked the row
+        in passing it by, and keeps it until it has ended.
         """
         async with transaction(self._parts.pool, connection):
             found = await suspect.find_again(connection)
@@ -95,7 +95,7 @@ class Quarantine:
         self._marks.pop(row_id, None)
 
     async def give_back(self) -> None:
-        """Take back the marks of runs that ended without an outcome: this process lives."""
+        """Take back the marks of runs that ended without an outcome: this process is alive."""
         for mark in list(self._marks.values()):
             async with borrow(self._parts.pool) as connection:
                 await events.unmark_crash(connection, self._parts.sql, mark)
@@ -106,7 +106,7 @@ class Quarantine:
         return crashes >= self._parts.settings.worker.crash_limit
 
     def convict(self, crashes: int, site: Site, **names: object) -> Failure:
-        """What the dead letter says; `names` tell the log which one it is."""
+        """The failure of the dead letter; `names` identify it in the log."""
         self._parts.metrics.crashes.labels("event").inc(crashes)
         _log.error(f"{self._noun} is a dead letter: it kills its worker", **names)
         text = f"its worker died {crashes} times while it ran this {self._noun}"

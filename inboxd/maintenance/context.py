@@ -1,4 +1,4 @@
-"""What each maintenance task is given."""
+"""The context that each maintenance task gets."""
 
 from dataclasses import dataclass
 from uuid import UUID

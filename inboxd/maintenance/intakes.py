@@ -1,8 +1,8 @@
 """Takes events that waited for a declaration into their topics, page by page.
 
-Owns the judgement when an intake is finished: once all who wrote events at a look after the
-declaration have ended, since later writers know it, and nothing waits any more. Every worker
-does this, and `inboxd declare`: when one dies, the next goes on, and two share the pages.
+Owns the judgement when an intake is finished: once all transactions that wrote events at a look
+after the declaration have ended, since later ones know it, and no event waits any more. Every
+worker does this, and `inboxd declare`: if one dies the next continues, and two share the pages.
 Promises that an intake which another worker has declared meanwhile is looked at anew. Known limit:
 a producer that stays open keeps the topics waiting.
 """
@@ -22,10 +22,10 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Runs from one look for what was written late to the next.
+# Every how many runs events are looked for that were written late.
 _RARELY = 6
 
-# After a failure, a page is so many times smaller.
+# After a failure, a page is smaller by this factor.
 _LESS = 10
 
 # A connection for one statement, in a transaction of its own.
@@ -33,17 +33,17 @@ Borrow = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 class _Look(NamedTuple):
-    """Who wrote at the first look after a declaration, and is not known to have ended."""
+    """Writers at the first look after a declaration that may not have ended yet."""
 
     opened: datetime
     left: frozenset[str]
 
 
 class Intakes:
-    """What is to be taken, as this process saw it: `open`. taken: what it took itself."""
+    """Intakes that are open, as this process saw them. taken: events that it took itself."""
 
     def __init__(self, sql: Statements, borrow: Borrow, *, notify: bool) -> None:
-        """Take on connections of `borrow`; notify: workers listen."""
+        """notify: workers listen, so notify them."""
         self.taken = 0
         self._sql = sql
         self._borrow = borrow
@@ -54,13 +54,13 @@ class Intakes:
         self._pages: dict[tuple[str, str], int] = {}
 
     def holds(self, topic: str, type_: str) -> bool:
-        """Whether events of this topic are about to be taken, or others into it."""
+        """Whether an intake takes events from this topic, or into it."""
         return any(
             topic in each.topics or each.key in ((topic, type_), (topic, "")) for each in self.open
         )
 
     async def take(self) -> None:
-        """Take all there is, and finish each as soon as it is complete."""
+        """Take all waiting events, and finish each intake as soon as it is complete."""
         late = self._runs % _RARELY == 0
         self._runs += 1
         taken: Counter[tuple[str, str]] = Counter()
@@ -79,7 +79,7 @@ class Intakes:
         self._looks = {key: look for key, look in self._looks.items() if key in still}
 
     async def _list(self, *, late: bool = False) -> list[Waiting]:
-        """What is to be looked at; what is only announced waits for its declaration."""
+        """Intakes to work on; one that is only announced waits for its declaration."""
         async with self._borrow() as connection:
             if late:
                 await intakes.forget(connection, self._sql)
@@ -88,7 +88,7 @@ class Intakes:
         return [each for each in found if each.opened]
 
     async def _look(self) -> None:
-        """Who has ended of those who may not have known a declaration."""
+        """Find out which of the writers that may not have known a declaration have ended."""
         async with self._borrow() as connection:
             writers = await intakes.writers(connection, self._sql)
         for each in self.open:
@@ -101,10 +101,10 @@ class Intakes:
                 self._looks[each.key] = look._replace(left=look.left & writers)
 
     async def _take_page(self, each: Waiting) -> int:
-        """Take a page; with less than a page, see whether that was all.
+        """Take a page; after less than a page, see whether that was all.
 
-        What fails holds up neither the other intakes nor, the page being smaller next time, what
-        comes before it.
+        A failure delays neither the other intakes nor the events before the one that fails, since
+        the next page is smaller.
         """
         page = self._pages.pop(each.key, intakes.PAGE)
         try:
@@ -129,7 +129,7 @@ class Intakes:
             if done and self._notify:
                 await wakeups.notify(connection, self._sql, "events")
         if done:
-            _log.debug("nothing waits any more for a declaration", **_named(*each.key))
+            _log.debug("no event waits for a declaration any more", **_named(*each.key))
         return done
 
 

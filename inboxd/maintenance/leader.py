@@ -1,12 +1,11 @@
 """The leader: the one worker that runs the maintenance tasks which need only one.
 
-Owns the question whether this worker leads, asked of the database before each run of such a task,
-so nothing is remembered that may be wrong by now. Promises that the tasks move on when the leader
-leaves, drains, or was declared dead by the reaper; and that in a rolling deploy the newest code
-leads as soon as it is there, since older code leaves out the tasks that it does not know. Known
-limits: a leader that was stopped in the middle of a run may end it when another leads already, so a
-task must be harmless when two run it; one that lives, but whose run hangs, keeps the lead, and its
-task late.
+Owns the question whether this worker leads; the database is asked before each run of such a task,
+so that no outdated answer is used. Promises that the tasks move on when the leader leaves, drains,
+or was declared dead by the reaper; and that in a rolling deploy the newest code leads as soon as it
+is there, since older code leaves out the tasks that it does not know. Known limits: a leader that
+was stopped in the middle of a run may end it when another leads already, so a task must be harmless
+when two run it; a leader that lives, but whose run hangs, keeps the lead, and its task late.
 """
 
 from inboxd.maintenance.context import MaintenanceContext
@@ -21,15 +20,12 @@ _NAME = "leader"  # the row that the migrations made
 
 
 class Leadership:
-    """Whether this worker leads."""
-
     def __init__(self, context: MaintenanceContext) -> None:
-        """Ask for the worker of `context`."""
         self._context = context
         self._led = False
 
     async def leads(self) -> bool:
-        """Whether this worker leads now; it does from now on, if nobody did."""
+        """Whether this worker leads; it becomes the leader if there was none."""
         context = self._context
         try:
             async with borrow(context.pool) as connection:
@@ -43,7 +39,7 @@ class Leadership:
         return leads
 
     def only(self, run: Run) -> Run:
-        """The same task, run by the leader and left out by the others."""
+        """A task that runs `run` if this worker leads, and nothing otherwise."""
 
         async def led() -> None:
             if await self.leads():

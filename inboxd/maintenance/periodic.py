@@ -1,7 +1,7 @@
-"""Repeats a maintenance task, whatever becomes of one of its runs.
+"""Repeats a maintenance task, whatever happens to one of its runs.
 
 Owns the loop that all tasks share. Promises that a failure is logged and the next run comes.
-Known limit: a task that takes longer than its interval simply comes late.
+Known limit: a task that takes longer than its interval is late.
 """
 
 import random
@@ -16,7 +16,7 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# A task that reads tables from their beginning may take this share of the time; its longest rest.
+# The share of the time for tasks that read tables from their beginning; their longest rest.
 _SHARE = 1 / 20
 # The shortest sleep, as a share of the interval.
 _SOONEST = 0.9
@@ -39,10 +39,10 @@ async def repeat(name: str, interval: float, run: Run) -> None:
 
 
 def sparingly(run: Run) -> Run:
-    """A task that leaves runs out while it has taken more than its share of the time.
+    """A task that skips runs while it has taken more than its share of the time.
 
-    Under a snapshot that is held for hours, each run reads all rows that are dead by then. One
-    long run alone is chance: a machine that stood still, or a lock.
+    While an old snapshot is open, each run reads all rows that died since. A single long run does
+    not count: it may be a machine that stood still, or a lock.
     """
     due = before = 0.0
 

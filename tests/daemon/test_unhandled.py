@@ -52,7 +52,7 @@ QUICK: Config = {
     "worker": {"unhandled_grace": "300ms", "poll_interval": "1h"},
     "maintenance": {"interval": "200ms"},
 }
-KEPT = "nobody handles these events: they are kept"
+KEPT = "no living worker handles these events: they are kept"
 
 
 def _with(**sections: object) -> Config:

@@ -266,7 +266,7 @@ async def test_chunks_that_nobody_handles_do_not_wait_for_ever(
         return sorted(row["id"] for row in rows) == ids
 
     await eventually(lambda: have_status("pending"))
-    await worker.logged("nobody handles these events: they are kept")
+    await worker.logged("no living worker handles these events: they are kept")
     assert await worker.stop() == 0
     await start_worker(hasty(**settings, events={"unhandled": "dead"}))
     await eventually(lambda: have_status("failed"))

@@ -76,7 +76,7 @@ async def test_of_what_nothing_can_be_written_pages_pass_it_over(
     await inbox.database.execute(_REFUSES.format(type="test.misbehave", and_when=""))
     worker = await start_worker(_QUICK)
     bad = await inbox.write("event", "test.misbehave", {"how": "raise"})
-    await worker.logged("an event is left where it is")
+    await worker.logged("an event is set aside")
     await _go_on(inbox, "event")
     left = await inbox.hot("event", bad)
     with safety():

@@ -60,7 +60,7 @@ async def _start(
     [
         ("await asyncio.sleep(3600)", 75, "did not yield within 0.3 s: see what it waits for"),
         ("raise OSError('refused')", 75, "failed when it opened: correct what it names"),
-        ("return", 78, "ended without a `yield`: let it yield its resource once."),
+        ("return", 78, "ended without a `yield`: it must yield its resource once."),
     ],
     ids=["hangs", "raises", "never yields"],
 )

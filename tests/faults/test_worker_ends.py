@@ -51,7 +51,7 @@ async def test_a_worker_that_was_not_told_to_end_ends_with_70(
     worker = await start_worker(stray)
     await emit(database, 1, "stray.cancel")
     assert await worker.wait() == 70
-    assert "nobody had told it to stop" in worker.output()
+    assert "though it was not told to stop" in worker.output()
 
 
 async def test_a_page_that_takes_too_long_is_halved(

@@ -1,4 +1,4 @@
-"""Sources of whole workers from RabbitMQ: of queues message ids tell what came before."""
+"""Sources of whole workers from RabbitMQ: in queues, message ids show what came before."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -47,12 +47,11 @@ class Queue:
             await self.put(body(number), f"m-{number}")
 
     async def put(self, body: bytes, id: str) -> None:
-        """Publish one message."""
         message = aio_pika.Message(body, message_id=id)
         await self.channel.default_exchange.publish(message, self.name)
 
     async def is_empty(self) -> None:
-        """Wait until nothing is ready."""
+        """Wait until no message is ready."""
 
         async def empty() -> bool:
             declared = await self.channel.declare_queue(self.name, durable=True, passive=True)
@@ -61,7 +60,7 @@ class Queue:
         await eventually(empty)
 
     async def is_left(self) -> None:
-        """Wait until nobody consumes it."""
+        """Wait until the queue has no consumer."""
 
         async def left() -> bool:
             declared = await self.channel.declare_queue(self.name, durable=True, passive=True)
@@ -72,7 +71,7 @@ class Queue:
 
 @pytest.fixture
 async def queue(rabbitmq: RabbitMQServer) -> AsyncIterator[Queue]:
-    """One that is empty."""
+    """An empty queue of the test's own."""
     async with plain_channel(rabbitmq) as channel:
         name = uuid.uuid4().hex
         await channel.declare_queue(name, durable=True)
@@ -85,7 +84,7 @@ def _reading(rabbitmq: RabbitMQServer, queue: Queue, **source: Any) -> Config:
     return consuming({**broker, **login}, {"rabbitmq_queue": queue.name, **source})
 
 
-async def test_a_worker_is_killed_between_commit_and_acknowledgement(
+async def test_a_worker_killed_between_commit_and_acknowledgement_stores_once(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, queue: Queue
 ) -> None:
     config = mortal(_reading(rabbitmq, queue))
@@ -105,10 +104,10 @@ async def test_a_worker_is_killed_between_commit_and_acknowledgement(
     assert await worker.metric(redelivered) >= 1
 
 
-async def test_a_commit_that_takes_longer_than_consumer_timeout(
+async def test_a_commit_longer_than_consumer_timeout_stores_once(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, queue: Queue
 ) -> None:
-    """RabbitMQ closes the channel, and all comes again: stored once (R0.4)."""
+    """RabbitMQ closes the channel, and all messages come again: stored once (R0.4)."""
     rabbitmq.evaluate("application:set_env(rabbit, consumer_timeout, 300)")
     try:
         worker = await start_worker(_reading(rabbitmq, queue))
@@ -125,7 +124,7 @@ async def test_a_commit_that_takes_longer_than_consumer_timeout(
     await worker.logged("raise RabbitMQ's consumer_timeout")
     failures = 'inboxd_messages_acknowledge_failures_total{broker="main",source="results"}'
     assert await worker.metric(failures) == 1
-    await queue.is_empty()  # so what came again is stored, or was
+    await queue.is_empty()  # messages that came again are stored, or were before
     with safety():
         assert await stored(database, 5) == [1, 2, 3, 4, 5]
 
@@ -136,7 +135,7 @@ async def test_every_message_delivered_twice_is_one_event(
     worker = await start_worker(_reading(rabbitmq, queue))
     await queue.publish(1, 50)
     await stored(database, 50)
-    await settled(database)  # so that nothing but the dedup keys knows of them
+    await settled(database)  # so that only the dedup keys know them
     await queue.publish(1, 51)
     with safety():
         assert await stored(database, 51) == [*range(1, 52)]
@@ -148,7 +147,7 @@ async def test_every_message_delivered_twice_is_one_event(
     await eventually(are_counted)
 
 
-async def test_poison_in_the_middle_of_a_page(
+async def test_poison_in_the_middle_of_a_page_stops_no_other_message(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, queue: Queue
 ) -> None:
     async with slow_commit(database):
@@ -164,7 +163,7 @@ async def test_poison_in_the_middle_of_a_page(
     await queue.is_empty()
 
 
-async def test_another_worker_goes_on_when_one_stops(
+async def test_another_worker_continues_when_one_stops(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, queue: Queue
 ) -> None:
     config = _reading(rabbitmq, queue)
@@ -182,7 +181,7 @@ async def test_another_worker_goes_on_when_one_stops(
 
 @pytest.fixture
 async def stream(rabbitmq: RabbitMQServer) -> AsyncIterator[Queue]:
-    """A stream that is empty."""
+    """An empty stream of the test's own."""
     async with plain_channel(rabbitmq) as channel:
         name = uuid.uuid4().hex
         await channel.declare_queue(name, durable=True, arguments={"x-queue-type": "stream"})
@@ -199,7 +198,7 @@ def _following(rabbitmq: RabbitMQServer, stream: Queue) -> Config:
 async def test_a_stream_is_stored_once_though_its_database_is_set_back(
     database: Database, start_worker: StartWorker, rabbitmq: RabbitMQServer, stream: Queue
 ) -> None:
-    """Its position is stored with the events: nobody asks RabbitMQ what was acknowledged."""
+    """Its position is stored with the events: RabbitMQ's acknowledgements do not count."""
     config = mortal(_following(rabbitmq, stream))
     worker = await start_worker(config)
     await stream.publish(0, 0)
@@ -228,7 +227,7 @@ async def test_a_stream_is_stored_once_though_its_database_is_set_back(
 
 
 async def _identity_at(rabbitmq: RabbitMQServer, stream: Queue, position: int) -> str:
-    """What is stored beside a position: of the message that stands there."""
+    """The identity that is stored beside a position: that of the message there."""
     given = _following(rabbitmq, stream)
     settings = MessageSource.model_validate(given["inbound"]["messages"]["results"])
     broker = Broker.model_validate(given["brokers"]["main"])

@@ -1,6 +1,6 @@
 """Sources after the database has lost commits: a base backup, a standby that was promoted.
 
-In both the position is as old as the rows, so what the broker has behind it comes again, each once.
+In both the position is as old as the rows, so later messages of the broker come again, each once.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -67,7 +67,7 @@ def config(nats: NatsServer) -> Config:
 
 @pytest.fixture
 def copy() -> Iterator[ServerCopy]:
-    """What is left when the server is gone."""
+    """A copy of the server, to run after the server is lost."""
     with server_copy() as made:
         yield made
 
@@ -86,7 +86,7 @@ async def _restored(server: Server, database: Database, copy: ServerCopy) -> Non
 
 
 async def _followed(server: Server, database: Database, copy: ServerCopy) -> None:
-    """A standby has all that there is, and nothing that comes from now on."""
+    """A standby has all commits so far, and none from now on."""
     await to_thread.run_sync(partial(copy.take, server, follows=True))
     with held_port() as held:
         standby = await to_thread.run_sync(copy.start, held.getsockname()[1])
@@ -106,14 +106,14 @@ async def _promoted(server: Server, database: Database, copy: ServerCopy) -> Non
     """The server is lost, and its standby is the primary in its place."""
     await database.end_sessions()
     await to_thread.run_sync(server.stop, "immediate")
-    # Nobody to follow: what it lacks is nowhere any more.
+    # It follows no other server: the commits that it lacks are lost.
     await to_thread.run_sync(partial(copy.start, server.port, primary_conninfo=""))
     assert await database.fetchval("select pg_promote()")
     assert await numbers(database) == [*range(1, BEFORE + 1)], "the standby lacks the last commits"
 
 
 async def _position(database: Database) -> int:
-    """Up to where the streams are stored, all together."""
+    """The stored positions of all streams, added."""
     found: int = await database.fetchval(
         "select sum(position + 1)::int from inboxd.stream_positions"
     )
@@ -171,7 +171,7 @@ async def test_a_standby_that_lacked_the_last_commits_is_promoted_beside_nats(
 async def test_a_base_backup_is_restored_after_more_came_from_kafka(
     restartable_server: Server, restartable_database: Database, kafka: MockKafka, copy: ServerCopy
 ) -> None:
-    """The group has committed further than what is stored then."""
+    """The group has committed offsets beyond the position that is stored then."""
     topic = kafka.topic(partitions=2)
     async with reading(restartable_database, kafka, topic):
         await publish(kafka, topic, 1, BEFORE)

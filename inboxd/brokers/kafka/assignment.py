@@ -1,7 +1,7 @@
-"""Which partitions a consumer has, as its group says; and the wait for something to happen.
+"""The partitions that a group has assigned to a consumer, and the wait for messages or a change.
 
-aiokafka calls it from its own task. What it fetches of new partitions, from where the group has
-committed, is thrown away when they are begun.
+aiokafka calls the listener from its own task. It fetches new partitions from the offsets that the
+group has committed; the consumer's seek to the stored positions discards what came of that.
 """
 
 import asyncio
@@ -13,28 +13,25 @@ from aiokafka.structs import TopicPartition
 
 
 class Assignment(ConsumerRebalanceListener):
-    """That of one consumer."""
-
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
         self.partitions: frozenset[TopicPartition] | None = None
-        """Another set each time; None: the group is dividing them."""
+        """A new object after each rebalance; None: the group is rebalancing."""
         self.since = monotonic()
         self._consumer = consumer
         self._waiter: asyncio.Future[None] | None = None
 
     def on_partitions_revoked(self, _: Collection[TopicPartition]) -> None:
-        """All of them, before they are divided anew."""
+        """Called with all partitions before a rebalance."""
         self._change(None)
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """What is ours from now on."""
         self._change(frozenset(assigned))
 
     async def wait(self, seconds: float) -> None:
-        """Until messages came, or partitions changed. Raises KafkaError for what ended the group.
+        """Wait until messages come or partitions change. Raises KafkaError.
 
-        By the future that aiokafka's own `getmany` waits for: that one would wait for the group
-        too, as long as it takes.
+        Waits for the future of aiokafka's `getmany`, since `getmany` itself would also wait until a
+        rebalance has ended, however long.
         """
         waiter = self._waiter = self._consumer._fetcher._create_fetch_waiter()  # noqa: SLF001
         try:

@@ -1,12 +1,13 @@
 """Runs of commands of one ordering key that were leased together: one starts as another ends.
 
-Owns what is leased of a key and has not started. Promises (promise 5) that of a strict key nothing
-starts before what stood ahead of it has succeeded; when that did not, the rest of the run goes back
-into its line, as if it had never been leased. A run may be lengthened while it goes on, so that
-what comes next of its line is leased before the last of it ends; what is leased so after something
-was taken out of the run stands behind that, and goes back as well. Known limit: a run is kept on
-one worker, so a slow command holds up the rest of its run there; the rest is given back when that
-lasts. Runs of commands that take longer than some milliseconds are short, and are not lengthened.
+Owns the commands of keys that are leased and have not started. Promises (promise 5) that no command
+of a strict key starts before the one ahead of it has succeeded; if that did not succeed, the rest
+of the run goes back into its line, as if it had never been leased. A run may be lengthened while it
+goes on, so that the next commands of its line are leased before its last one ends; if something was
+taken out of the run meanwhile, these stand behind that, and go back as well. Known limit: a run
+stays on one worker, so a slow command delays the rest of its run there; the rest is given back when
+that lasts. Runs of commands that take longer than some milliseconds are short, and are not
+lengthened.
 *See:* `runners`, which starts what this says.
 """
 
@@ -20,7 +21,7 @@ from typing import NamedTuple
 from inboxd.model.key_round_robin import RUN
 from inboxd.store.rows import ClaimedCommand
 
-# Seconds for which the rest of a run waits behind one command.
+# Seconds for which the rest of a run may wait behind one command.
 _TOO_LATE = 1.0
 
 
@@ -37,49 +38,47 @@ class _Run:
     strict: bool
     rest: deque[ClaimedCommand]
     started_at: float
-    # How many rows it was given when it was last asked for.
+    # How many rows the last claim brought for it.
     given: int
-    # How many of its rows have started and not ended.
+    # How many of its rows run.
     running: int = 0
-    # Nothing failed or was taken out of it: what stands behind it in its line is next.
+    # Nothing failed or was taken out of it: the next commands of its line follow it.
     whole: bool = True
 
     @property
     def may_grow(self) -> bool:
-        """Whether what comes next of its line may run after it, and is worth a claim of its own."""
+        """Whether the next commands of its line may follow it, and are worth a claim."""
         return self.strict and self.whole and self.given >= RUN
 
 
 @dataclass(slots=True)
 class KeyRuns:
-    """All runs of a worker."""
-
-    # How many of one key may run at a time, by queue.
+    # How many commands of one key may run at a time, by queue.
     at_once: Callable[[str], int]
-    # The run of each row that has started.
+    # The runs of running rows, by id.
     _runs: dict[int, _Run] = field(default_factory=dict)
-    # How many of each key run here.
+    # How many commands of each key run here.
     _running: Counter[QueueKey] = field(default_factory=Counter)
-    # Runs for which more was asked; such a run waits for the answer even when it has nothing left.
+    # Runs for which more was claimed; such a run waits for the answer even if it has no row left.
     _expecting: dict[QueueKey, _Run] = field(default_factory=dict)
-    # Runs that left a place of their key, with the number of outcomes handed over by then: their
-    # keys are asked again once those are written. The numbers only grow.
+    # Runs that freed a place of their key, with the number of outcomes handed over by then: their
+    # keys are asked again once these are written. The numbers only grow.
     ended: deque[tuple[_Run, int]] = field(default_factory=deque)
 
     def __bool__(self) -> bool:
         return bool(self._runs)
 
     def full(self, key: QueueKey) -> bool:
-        """Whether so many of a key run here that no more may."""
+        """Whether no more commands of a key may run here."""
         return self._running[key] >= self.at_once(key.queue)
 
     def begin(
         self, rows: Sequence[ClaimedCommand], handed_over: int
     ) -> tuple[list[ClaimedCommand], list[ClaimedCommand]]:
-        """Runs of what was leased, in order, or more of those that expect it.
+        """Begin runs with leased rows, which are in order, or lengthen those that expect them.
 
-        Returns those that start at once, and those that go back into their lines. handed_over: how
-        many outcomes were by now.
+        Returns rows that start at once, and rows that go back into their lines. handed_over: the
+        number of outcomes by now.
         """
         lines = defaultdict[tuple[str, str], deque[ClaimedCommand]](deque)
         for row in rows:
@@ -109,9 +108,9 @@ class KeyRuns:
         return first, back
 
     def expect(self, queue: str, left: int, most: int) -> list[str]:
-        """So many keys whose runs may be lengthened, and wait for what comes from now on.
+        """At most `most` keys of a queue whose runs may be lengthened; they expect the next rows.
 
-        They have at most so many rows left, or have ended and their outcomes are not written.
+        These runs have at most `left` rows left, or have ended with outcomes not yet written.
         """
         open_ = {run.key: run for run, _ in self.ended if not self._running[run.key]}
         open_ |= {run.key: run for run in self._all() if len(run.rest) <= left}
@@ -126,9 +125,9 @@ class KeyRuns:
         return [run.key.key for run in chosen]
 
     def expect_no_more(self, handed_over: int) -> None:
-        """Nothing comes for those that still wait, or an answer was lost.
+        """The claim brought nothing for the runs that still expect rows, or its answer was lost.
 
-        They are not lengthened any more: what a lost answer leased stands behind them.
+        They are not lengthened any more: rows of a lost answer stand behind them.
         """
         while self._expecting:
             _, run = self._expecting.popitem()
@@ -139,10 +138,10 @@ class KeyRuns:
     def end(
         self, row: ClaimedCommand, handed_over: int, *, well: bool
     ) -> tuple[ClaimedCommand | None, list[ClaimedCommand]]:
-        """A row ended, well or not: what starts instead, and what goes back into its line.
+        """A row ended; returns the row that starts next, and rows that go back into their line.
 
-        handed_over: how many outcomes were by now, that of this row among them; those that go back
-        come next.
+        well: it succeeded. handed_over: the number of outcomes by now, with this row's; those of
+        the rows that go back come next.
         """
         run = self._runs.pop(row["id"], None)
         if run is None:
@@ -159,13 +158,13 @@ class KeyRuns:
         return None, back
 
     def stale(self) -> list[ClaimedCommand]:
-        """What has waited too long behind its run's first: it goes back into its line."""
+        """Take out rows that have waited too long behind a row of their run."""
         now = monotonic()
         runs = [run for run in self._all() if run.rest and now - run.started_at > _TOO_LATE]
         return [row for run in runs for row in _emptied(run)]
 
     def give_back(self, which: Callable[[ClaimedCommand], bool]) -> list[ClaimedCommand]:
-        """Those of these rows that have not started, and what stands behind them."""
+        """Take out these rows, if they have not started, and the rows behind them."""
         back = []
         for run in self._all():
             kept = list(takewhile(lambda row: not which(row), run.rest))
@@ -175,7 +174,7 @@ class KeyRuns:
         return back
 
     def remove(self, ids: frozenset[int]) -> list[ClaimedCommand]:
-        """Those among these rows that have not started: they do not start any more."""
+        """Take out those of these rows that have not started."""
         removed = []
         for run in self._all():
             for row in [row for row in run.rest if row["id"] in ids]:
@@ -184,7 +183,7 @@ class KeyRuns:
         return removed
 
     def written(self, through: int) -> Iterator[QueueKey]:
-        """The keys to ask again: the database knows by now that something of theirs has ended.
+        """Keys to ask again: the outcomes of their ended runs are written.
 
         through: how many of the outcomes that were handed over are written.
         """
@@ -199,7 +198,7 @@ class KeyRuns:
         return row
 
     def _leave(self, run: _Run, handed_over: int) -> None:
-        """One of a run's places is free: it has nothing left for it."""
+        """Free one of a run's places, for which no row is left."""
         self._running[run.key] -= 1
         if not self._running[run.key]:
             del self._running[run.key]
@@ -210,7 +209,7 @@ class KeyRuns:
 
 
 def _emptied(run: _Run) -> list[ClaimedCommand]:
-    """Take out what has not started."""
+    """Take out all rows that have not started."""
     rows = list(run.rest)
     if rows:
         run.rest.clear()

@@ -1,9 +1,9 @@
 """Claims from queues with limits over all workers, and from the lines of ordering keys.
 
-Owns what this worker knows of such queues: their keys (`key_finder`), and when a full one may
-be asked again. Promises that a queue that lets nothing run costs the others nothing: it is left
-alone until a time, or until something of it has ended here. Where nobody else waits for a turn, the
-keys that this worker runs are asked for more while the rest of theirs runs or is being written, so
+Owns what this worker knows of such queues: their keys (`key_finder`), and when a full one may be
+asked again. Promises that a queue of which nothing may run costs the others nothing: it is left
+alone for a time, or until a command of it has ended here. If no other key waits for a turn, more
+commands of the keys that run here are claimed while their first ones run or are being written, so
 that claims, runs and settlements of one key overlap.
 *See:* `inboxd.store.limits.claim`, `key_runs`.
 """
@@ -30,16 +30,16 @@ from inboxd.store.limits import Claimed, Wanted
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
 
-# A full queue is asked again after so many seconds; the wait doubles.
+# Seconds until a full queue is asked again: the first wait, doubled up to the longest.
 _FULL, _LONGEST_FULL = 0.05, 1.0
-# Commands of one key that are leased together end within so many seconds.
+# Seconds within which commands of one key that are leased together should end.
 _RUN_SECONDS = 0.1
-# A claim is over soon: so often in a row one waits for another's, which is shorter than looking at
-# everything before one sleeps.
-_PATIENCE = 10
-# A rate bounds claims; below so many a second, starts are kept close to them.
+# How often in a row a contended claim is retried: another worker's claim ends soon, and a retry
+# costs less than a survey.
+_CONTENDED_RETRIES = 10
+# A rate limits claims; below this rate a second, commands are claimed only when they can start.
 _HIGH_RATE = 1_000
-# The runs of keys are looked at again after so many seconds, while there are any.
+# Seconds until the runs of keys are looked at again, while there are any.
 _LOOK_AGAIN = 1.0
 
 
@@ -49,16 +49,16 @@ class _Known:
 
     keys: KeyFinder
     lanes_first: bool = False
-    # Why and until when nothing of it can run; the wait so far.
+    # Why and until when none of its commands can run; the last wait in seconds.
     held_back: str | None = None
     until: float = 0.0
     wait: float = _FULL
-    # How often in a row somebody else was claiming from it.
-    in_vain: int = 0
+    # How often in a row another worker was claiming from it.
+    contended: int = 0
 
 
 class LimitedQueues:
-    """All queues that are claimed by `claim_limited`: those with limits, and those with keys."""
+    """The queues that `claim_limited` claims from: those with limits, and those with keys."""
 
     def __init__(
         self,
@@ -68,25 +68,25 @@ class LimitedQueues:
         admission: Admission,
         order: PriorityOrder,
     ) -> None:
-        """Claim for the worker of `parts` what `admission` admits, by the levels of `order`.
+        """Claim commands that `admission` admits, by the levels of `order`.
 
-        settler: writes the outcomes.
+        settler: writes their outcomes.
         """
         self._parts = parts
         self._settler = settler
         self._key_runs = key_runs
         self._admission = admission
         self._order = order
-        # Those of the queues with limits: what has no key waits there.
+        # Lanes of queues with limits, for commands without a key.
         self._lanes = Lanes()
         self._known: dict[str, _Known] = {}
         # The queues that could be asked in this page.
         self._asked: frozenset[str] = frozenset()
-        # Some queue was full when it was asked last.
+        # Whether a queue was full when it was asked last.
         self._any_full = False
         # When the last rows of a line were claimed, by the database's clock.
         self._claimed_until: float | None = None
-        # When it was last told which queues may be asked.
+        # When `ready` was last asked.
         self._told_at = 0.0
 
     def reload(self) -> None:
@@ -99,7 +99,7 @@ class LimitedQueues:
         self._lanes.forget()
 
     def forget(self) -> None:
-        """The connection was lost: another server may answer next, and a claim may be unknown."""
+        """The connection was lost: the next may reach another server, a claim may be unknown."""
         self._lanes.forget()
         self._known.clear()
         self._key_runs.expect_no_more(self._settler.handed_over)
@@ -107,7 +107,7 @@ class LimitedQueues:
     # ------------------------------------------------------------------------------------ looks
 
     async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - it was seen
-        """Rewind the lanes that have something due; look for keys whose lines have."""
+        """Rewind the lanes that are due; look for the keys of due lines."""
         lanes = self._admission.served(seen.lanes, limited=True)
         lines = [line for line in seen.lines if self._admission.serves(line.queue, line.type)]
         for line in lines:
@@ -147,11 +147,11 @@ class LimitedQueues:
             room = min(room, probes)
         if bounds.rate is None or bounds.rate / bounds.period >= _HIGH_RATE:
             return room
-        # What is claimed can start at once: it waits for no room, out of the rate's sight.
+        # A claimed command starts at once: if it waited for room, starts would not keep the rate.
         return min(room, self._admission.startable)
 
     def ready(self, lanes: Mapping[str, Sequence[Lane]]) -> list[str]:
-        """The queues that may have something to run now; `lanes`: those that are claimed here."""
+        """The queues that may have something to run now; lanes: those of queues with limits."""
         now = self._told_at = monotonic()
         lines = (q for q, known in self._known.items() if known.keys.has_lines)
         asked = dict.fromkeys([*lanes, *lines])
@@ -207,13 +207,13 @@ class LimitedQueues:
     async def _want(
         self, connection: Connection, ask: Ask, known: _Known, room: int
     ) -> Wanted | None:
-        """What to ask for; None: there is nothing."""
+        """The claim that is worth making; None: there is nothing to claim."""
         queue, lanes, types = ask.queue, ask.lanes, self._admission.types(ask.queue)
         longest = max(1, int(_RUN_SECONDS / self._admission.prefetch.took))
         may_follow = self._admission.follows(queue)
         if self._admission.keeps_order(queue) and not may_follow:
-            longest = 1  # the others of a key would only be given back
-        # Who has just looked for other keys and has none goes on with those that run here.
+            longest = 1  # more commands of a key would only be given back
+        # If a look for other keys just found none, go on with the keys that run here.
         following = (
             self._going_on(queue, room, longest)
             if may_follow and not known.keys.turns and known.keys.has_just_learnt
@@ -230,7 +230,7 @@ class LimitedQueues:
             of_each = share(room, len(following), longest)
             return Wanted(room, types, lanes, first, following, of_each, self._claimed_until)
         of_each = share(room, len(known.keys.turns), longest)
-        # Twice as many as should do: what others hold has nothing to give.
+        # Twice as many as should be enough: keys that other workers hold give nothing.
         keys = known.keys.turns.take(min(room, ceil(2 * room / known.keys.of_each)))
         return Wanted(room, types, lanes, first, keys, of_each)
 
@@ -242,7 +242,7 @@ class LimitedQueues:
         if claimed.rows:
             self._claimed_until = claimed.at
         known.held_back = claimed.held_back
-        known.in_vain = known.in_vain + 1 if claimed.held_back == "busy" else 0
+        known.contended = known.contended + 1 if claimed.held_back == "busy" else 0
         if claimed.held_back is not None:
             known.until = monotonic() + (known.wait if claimed.again is None else claimed.again)
             if claimed.held_back == "full":
@@ -260,7 +260,7 @@ class LimitedQueues:
     # --------------------------------------------------------------------------------- what ends
 
     def retry(self) -> bool:
-        """Something has ended here: a full queue may have room; whether any was full."""
+        """A command has ended here: full queues may have room; returns whether any was full."""
         was_full, self._any_full = self._any_full, False
         if was_full:
             for known in self._known.values():
@@ -270,22 +270,23 @@ class LimitedQueues:
 
     @property
     def contended(self) -> bool:
-        """Whether somebody else was just claiming from a queue of this worker's."""
+        """Whether another worker was just claiming from a queue of this worker."""
         now = monotonic()
         return any(
-            0 < known.in_vain <= _PATIENCE and known.until > now for known in self._known.values()
+            0 < known.contended <= _CONTENDED_RETRIES and known.until > now
+            for known in self._known.values()
         )
 
     @property
     def again(self) -> float | None:
-        """Seconds until a queue may be asked again, or goes on to be; None: when woken."""
+        """Seconds until a queue may be asked again, or has more; None: only when woken."""
         return self.again_in(self._asked)
 
     def again_in(self, asked: Collection[str]) -> float | None:
-        """The same, of which `asked` could be asked in this page."""
+        """The same; asked: the queues that could be asked in this page."""
         now, times = monotonic(), []
         for queue, known in self._known.items():
-            if known.until > self._told_at:  # perhaps not any more: others were asked meanwhile
+            if known.until > self._told_at:  # it may have passed since, while others were asked
                 times.append(max(0.0, known.until - now))
             elif queue in asked and (known.held_back or known.keys.looking or known.keys.turns):
                 times.append(0.0)

@@ -1,6 +1,6 @@
-"""Where commands come from: what `processing` asks of a source.
+"""Sources of commands: the contract that `processing` uses.
 
-Owns the contract, and the look that all sources judge. There are three: `lanes`, commands of queues
+Owns the contract, and the look that all sources share. There are three: `lanes`, commands of queues
 without limits; `limited`, queues with limits over all workers, and the lines of ordering keys; and
 `suspects`, commands that ran on a worker when it died. *See:* `commands/processing.py`, which asks.
 """
@@ -22,7 +22,7 @@ from inboxd.store.statements import Statements
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """What was seen from the beginning, once for all sources: every lane, and every line."""
+    """Every lane and every line, seen once from the beginning for all sources."""
 
     lanes: Sequence[Sighting]
     lines: Sequence[KeyedSighting]
@@ -34,30 +34,28 @@ async def look(connection: Connection, sql: Statements) -> Sightings:
 
 
 class CommandSource(Protocol):
-    """A source of commands."""
-
     @property
     def again(self) -> float | None:
-        """Seconds until it may have what it could not give in this page; None: when woken."""
+        """Seconds until it may have more than it gave in this page; None: only when woken."""
 
     def forget(self) -> None:
-        """The connection was lost: another server may answer next, and a claim may be unknown."""
+        """The connection was lost: the next may reach another server, a claim may be unknown."""
 
     async def survey(self, connection: Connection, seen: Sightings) -> Survey:
-        """Judge a look from the beginning: whether anything is due here, and when it will be."""
+        """Take over a look from the beginning: whether anything is due here, and when."""
 
     def asks(self) -> list[Ask]:
         """The claims that are worth making now, each with its level."""
 
     async def claim(self, ask: Ask, most: int) -> list[ClaimedCommand]:
-        """Lease up to `most` commands; of each queue no more than it has room."""
+        """Lease up to `most` commands; of each queue at most its room."""
 
 
 def advance(lanes: Sequence[Lane], rows: Sequence[ClaimedCommand]) -> list[Lane]:
-    """Move the lanes, which rows name by number, behind what was claimed of them; which moved."""
+    """Move lanes behind the claimed rows, which have their numbers; returns the moved lanes."""
     moved = []
     for number, taken in itertools.groupby(rows, key=lambda row: row["lane"]):
-        if number:  # else from no lane, but from a key's line
+        if number:  # else it is of a key's line, not of a lane
             lane, last = lanes[number - 1], list(taken)[-1]
             lane.advance(last["run_at"], last["id"])
             moved.append(lane)

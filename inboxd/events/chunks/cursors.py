@@ -1,8 +1,7 @@
-"""What a worker remembers of chunks between visits.
+"""A worker's notes on chunks, kept between visits.
 
-Owns the cursors of buckets, how far long chunks were cut down, and up to which id a period's end
-can be trusted. Promises to be bounded, and to be worth nothing: whatever is forgotten is found
-again.
+Owns the cursors of buckets, the shorter sizes of long chunks, and up to which id a period's end can
+be trusted. Promises to be bounded, and that nothing depends on it: forgotten notes are found again.
 """
 
 from collections import OrderedDict, defaultdict
@@ -20,23 +19,22 @@ Key = tuple[Bucket, str]
 
 
 class ChunkCursors:
-    """What visits tell the next ones."""
+    """Notes of visits for later visits."""
 
     def __init__(self, controls: Controls) -> None:
-        """Know nothing yet."""
         self._controls = controls
         self._cursors: dict[Bucket, int] = {}
-        # Chunks that were too long to end in time, or that spoil their transaction.
+        # Sizes of chunks that are cut down, since one was too long or spoiled its transaction.
         self._cut: OrderedDict[Key, int] = OrderedDict()
-        # The largest id that had been drawn soon after each end of a period.
+        # By end of a period: the largest id that had been drawn soon after it.
         self.closing: OrderedDict[datetime, int] = OrderedDict()
-        # Lines that are said to be due, by bucket.
+        # Lines that may be due, by bucket.
         self.due: dict[Bucket, set[str]] = defaultdict(set)
         # Lines whose chunk may have killed its worker.
         self.suspects: list[Key] = []
 
     def forget(self) -> None:
-        """The server may be another one."""
+        """Forget everything: the connection may reach another server now."""
         self._cursors.clear()
         self.closing.clear()
         self.due.clear()
@@ -48,19 +46,19 @@ class ChunkCursors:
         return all(allow("topic", handler.topic, type_) for type_ in handler.readers)
 
     def after(self, bucket: Bucket) -> int:
-        """The id up to which everything was settled or lined up."""
+        """The id up to which all events were settled or lined up."""
         return self._cursors.get(bucket, 0)
 
     def advance(self, bucket: Bucket, last: int) -> None:
-        """Everything up to this id was settled or lined up, and that has committed."""
+        """Events up to this id were settled or lined up, and that has committed."""
         self._cursors[bucket] = last
 
     def rewind(self, bucket: Bucket, after: int) -> None:
-        """A look from the beginning found nothing up to this id, and nothing more will come."""
+        """A look from the beginning found no event up to this id, and none will come there."""
         self._cursors[bucket] = after
 
     def hint(self, bucket: Bucket, keys: Iterable[str] = ()) -> None:
-        """There is something to do in a bucket; `keys`: these lines may be due."""
+        """A bucket may have something to do; keys: lines that may be due."""
         self.due[bucket].update(keys)
 
     def cut(self, bucket: Bucket, key: str, most: int) -> None:
@@ -85,7 +83,7 @@ class ChunkCursors:
             self._cut[bucket, key] = 2 * most
 
     def close(self, ends_at: datetime, drawn: int) -> None:
-        """By the end of a period, no id above this had been drawn."""
+        """Note that no id above `drawn` had been drawn at the end of a period."""
         self.closing[ends_at] = drawn
         if len(self.closing) > _MOST_CLOSING:
             self.closing.popitem(last=False)

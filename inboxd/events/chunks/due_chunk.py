@@ -1,4 +1,4 @@
-"""A chunk that is due, before it is run: what is known of it, and where it comes from.
+"""A chunk that is due, before it runs: its facts, and its origin.
 
 Owns the facts of a chunk. Promises that they are taken by the database's clock. Pure. *See:*
 `making`, which finds the chunk; `run`.
@@ -22,8 +22,6 @@ from inboxd.store.settlements import Parent
 
 @dataclass(frozen=True, slots=True)
 class DueChunk:
-    """A chunk that is due, before it is run."""
-
     handler: ChunkHandler
     info: ChunkInfo
     whole: ChunkPart
@@ -42,9 +40,10 @@ def in_memory(handler: ChunkHandler, rows: Sequence[ClaimedEvent], payloads: Pay
 def info_of(
     handler: ChunkHandler, first: ClaimedEvent, size: int, types: Collection[str]
 ) -> ChunkInfo:
-    """What is known of a chunk of `size` events of these types, which begins with the row `first`.
+    """The facts of a chunk of `size` events of these types, which begins with the row `first`.
 
-    It is taken now, by the database's clock. What cannot be read is no part of it, and is missing.
+    They are as of now by the database's clock. Unreadable events do not belong to the chunk, and
+    are missing from it.
     """
     rule = handler.rule
     oldest = moment(first["created_at"])
@@ -65,9 +64,9 @@ def info_of(
 
 
 def origin_of(part: ChunkPart, common: Common) -> tuple[Any, Parent]:
-    """What a chunk's context shows of its row, and what its commands come from: its first event.
+    """The row that a chunk's context shows, and the parent of its commands: its first event.
 
-    Its story is that of its events, if they have one in common, or else a story of its own.
+    The chunk's story is that of its events, if they share one, or else a story of its own.
     """
     first = part.first
     if part.size == 1:

@@ -1,7 +1,7 @@
 """Making chunks: which of a line's oldest events belong together, in memory or not.
 
 Owns how much of a line is read for that. Promises that a chunk which does not fit in memory stays
-in its line, and is measured there. Known limit: all of it belongs into a transaction that has the
+in its line, and is measured there. Known limit: all of it must run in a transaction that has the
 bucket. *See:* `visit`, which asks for chunks; `due_chunk` and `run`, where they go.
 """
 
@@ -20,13 +20,11 @@ from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
 from inboxd.store.statements import Statements
 
-# What a visit takes, lines up, and runs at the most; a longer chunk is read in portions.
+# Rows that a visit takes, lines up and runs at most; a longer chunk is read in portions.
 ROWS = 5_000
 
 
 class ChunkMaker:
-    """Makes the chunks of a bucket."""
-
     def __init__(
         self,
         sql: Statements,
@@ -35,7 +33,7 @@ class ChunkMaker:
         handler: ChunkHandler,
         bucket: Bucket,
     ) -> None:
-        """Make chunks as `handler` declares them; `cursors` know which were cut down."""
+        """handler: declares the chunks; cursors: know which are cut down."""
         self._sql = sql
         self._limits = limits
         self._cursors = cursors
@@ -43,7 +41,7 @@ class ChunkMaker:
         self._bucket = bucket
 
     def cap(self, line: OpenLine) -> int:
-        """How many of a line to read into memory; one more than may be, if it could be longer."""
+        """Rows of a line to read into memory: one more than allowed, to notice a longer chunk."""
         most = self._cursors.most(self._bucket, line.key, self._handler.rule.full or ROWS + 1)
         return min(most, ROWS + 1)
 
@@ -95,7 +93,7 @@ class ChunkMaker:
 
 
 def pages(wanted: Sequence[tuple[OpenLine, int]]) -> Iterator[list[tuple[OpenLine, int]]]:
-    """Lines whose chunks are read together: as many as fit in memory."""
+    """Group lines whose chunks fit in memory together."""
     page: list[tuple[OpenLine, int]] = []
     room = ROWS
     for line, cap in wanted:

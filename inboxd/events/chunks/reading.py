@@ -1,10 +1,9 @@
-"""The events of a chunk, in memory or in their line, to be read, counted and halved.
+"""The events of a chunk, in memory or in their line: read, counted and halved.
 
 Owns the two forms of a chunk. Promises that both are read in the same order and in the same way,
-and that of one which stays in the database no more than a portion is in memory. What cannot be read
-is remembered by id, and is no part of what the handler gets; what the handler does not read is read
-all the same. Known limit: each reading of a chunk that stays in the database decodes its events
-again.
+and that at most a portion of a stored chunk is in memory. Events that cannot be read are remembered
+by id, and the handler does not get them; events that the handler does not read are read
+nevertheless. Known limit: each reading of a stored chunk decodes its events again.
 *See:* `making`, before it; `run`, after it.
 """
 
@@ -28,9 +27,9 @@ from inboxd.store.statements import Statements
 Events = Sequence[Event[Any]]
 # JSON texts of large payloads, by body id.
 Payloads = Mapping[int, str]
-# So many events, and no more bytes than a page has, are taken into memory when a chunk is halved.
+# A halved chunk is read into memory if it has at most this many events, and a page's bytes.
 _SMALL = 1_000
-# What is asked for the rows of a chunk: the handler's own connection.
+# Returns the connection by which rows are read: the handler's own.
 Ask = Callable[[], Any]
 
 
@@ -61,16 +60,16 @@ class ChunkPart(Protocol):
         """Whether the handler did not read all of it."""
 
     async def finish(self, connection: Connection, unread: UnreadEvents) -> None:
-        """Read what the handler did not, so that nothing succeeds that cannot be read."""
+        """Read what the handler did not read, so that no unreadable event succeeds."""
 
     async def common(self, connection: Connection) -> Common:
-        """What all of its events have."""
+        """The values that all of its events share."""
 
     def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]:
-        """Its own events among those of the chunk that cannot be read."""
+        """Its own events among the unreadable ones of the whole chunk."""
 
     def halves(self) -> "tuple[ChunkPart, ChunkPart]":
-        """Two parts; only where `size` is 2 or more."""
+        """Two parts; `size` must be 2 or more."""
 
 
 class HeldChunk:
@@ -79,26 +78,24 @@ class HeldChunk:
     __slots__ = ("events", "first", "rows", "size")
 
     def __init__(self, rows: Sequence[ClaimedEvent], events: Events) -> None:
-        """Hold `rows`, and those of their events that can be read."""
+        """events: those of `rows` that can be read."""
         self.rows = rows
         self.events = events
         self.size = len(rows)
         self.first = rows[0]
 
     async def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]:  # noqa: ARG002 - it is here
-        """All at once."""
         yield self.events
 
     @property
     def to_finish(self) -> bool:
-        """All has been read before the handler began."""
+        """False: all was read before the handler began."""
         return False
 
     async def finish(self, connection: Connection, unread: UnreadEvents) -> None:
         """Nothing is left to read."""
 
     async def common(self, connection: Connection) -> Common:  # noqa: ARG002 - it is here
-        """By its rows."""
 
         def same(column: Literal["correlation_id", "tenant"]) -> str | None:
             value = self.first[column]
@@ -107,14 +104,13 @@ class HeldChunk:
         return Common(same("correlation_id"), same("tenant"))
 
     def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]:
-        """By their ids."""
         here = {row["id"] for row in self.rows} if of_all.errors else ()
         return {id_: each for id_, each in of_all.errors.items() if id_ in here}
 
     def halves(self) -> "tuple[HeldChunk, HeldChunk]":
         """The older half, and the newer one."""
         middle = len(self.rows) // 2
-        # By their ids one by one: a server that failed over may have drawn a lower id later.
+        # By ids: the order of ids may differ from the line's, after a failover to a server behind.
         first = {row["id"] for row in self.rows[:middle]}
         older = [event for event in self.events if event.id in first]
         newer = [event for event in self.events if event.id not in first]
@@ -135,7 +131,7 @@ class StoredChunk:
         size: int,
         first: ClaimedEvent,
     ) -> None:
-        """Read `stretch`, of which `first` is the first row, in portions within `limits`."""
+        """stretch: its positions; first: its first row; limits: of a portion."""
         self._sql = sql
         self._limits = limits
         self._handler = handler
@@ -145,13 +141,13 @@ class StoredChunk:
         self._read_to = stretch.first - 1
 
     async def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]:
-        """As many at once as a page has."""
+        """Yield portions of at most a page."""
         async for portion in self._portions(ask, self.stretch.first - 1, unread):
             yield portion
 
     @property
     def to_finish(self) -> bool:
-        """By the position that was read last."""
+        """Whether the last position was not read."""
         return self._read_to < self.stretch.last
 
     async def finish(self, connection: Connection, unread: UnreadEvents) -> None:
@@ -160,7 +156,7 @@ class StoredChunk:
             pass
 
     async def _portions(self, ask: Ask, after: int, unread: UnreadEvents) -> AsyncIterator[Events]:
-        """What stands behind a position."""
+        """Read events behind a position, portion by portion."""
         topic, key, _, last = self.stretch
         sql, most_rows = self._sql, self._handler.page_rows or self._limits.page_rows
         while True:
@@ -179,17 +175,15 @@ class StoredChunk:
                 yield events
 
     async def common(self, connection: Connection) -> Common:
-        """By asking the database."""
         return await chunks.common_in(connection, self._sql, self.stretch, self.first)
 
     def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]:
-        """By their positions."""
         _, _, first, last = self.stretch
         found = of_all.errors.items()
         return {id_: each for id_, each in found if first <= chunks.position_of(each[0]) <= last}
 
     async def left(self, connection: Connection) -> "StoredChunk | None":
-        """What is still in the line, with its own first row; None: nothing."""
+        """The part that is still in the line, with its own first row; None: nothing is."""
         rows = await chunks.read(connection, self._sql, self.stretch, 1)
         return self._among(rows[0], self.stretch.last, self.size) if rows else None
 

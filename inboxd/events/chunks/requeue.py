@@ -1,8 +1,8 @@
-"""A chunk that did not succeed as a whole: it is halved, waits for its retry, or is dead letters.
+"""A chunk that did not succeed as a whole: it is halved, waits for a retry, or is dead letters.
 
 Owns what is written of such a chunk. Promises that its events stay together while they wait, and
-that none of them is requeued that had an end of its own (promise 2). Known limit: the attempts of a
-chunk that is too long for memory are counted by the first of its events that has no such end.
+that no event is requeued which has an outcome of its own (promise 2). Known limit: the attempts of
+a chunk that does not fit in memory are counted in its first event without such an outcome.
 """
 
 from collections.abc import Sequence
@@ -37,10 +37,10 @@ class FailedChunk:
 
 
 class RequeueResult(Enum):
-    """What became of a chunk that did not succeed."""
+    """How a chunk that did not succeed was requeued."""
 
-    ENDED = auto()  # each of its events has an end of its own
-    HALVES = auto()  # it may end in time
+    ENDED = auto()  # each of its events has an outcome of its own
+    HALVES = auto()  # a half may end in time
     WAITING = auto()
     DEAD = auto()
 
@@ -56,7 +56,7 @@ class ChunkRequeue:
     async def requeue(
         self, connection: Connection, failed: FailedChunk, noted: Sequence[PageResults]
     ) -> RequeueResult:
-        """Write what becomes of a chunk; `noted` is what its transaction noted of single events."""
+        """Requeue a chunk; noted: what its transaction has noted of single events."""
         part, first = failed.part, failed.part.first
         left: Sequence[ClaimedEvent] = ()
         if isinstance(part, HeldChunk):
@@ -113,7 +113,7 @@ class ChunkRequeue:
 async def make_due(
     connection: Connection, sql: Statements, part: ChunkPart, rows: Sequence[ClaimedEvent]
 ) -> None:
-    """Let whichever event of a chunk comes to be the head be due; `rows` are those in memory."""
+    """Make all events of a chunk due, since any may become the head; rows: those in memory."""
     now = [row["id"] for row in rows] or [part.first["id"]]
     again = [Requeue(id_, "waiting", delay=0.0) for id_ in now]
     await events.requeue(connection, sql, again)

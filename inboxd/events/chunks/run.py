@@ -1,11 +1,11 @@
-"""The run of a chunk through its handler, and what then has to be written.
+"""Runs a chunk through its handler, and notes what has to be written.
 
 Owns what happens between the events of a chunk and the statements that settle them. Promises that a
 failing chunk is undone by its savepoint and halved, each half in a savepoint of its own, until the
-event that spoils it stands alone: it waits for its retry, or is a dead letter, and the others are
-done. Where everything fails, nothing is to be isolated: when all of its events have failed, or so
-many parts of it, and none has succeeded, the chunk is requeued as a whole. Known limit: what a
-handler did outside the database before it failed is done again for each half.
+event that spoils it stands alone: this one waits for its retry, or is a dead letter, and the others
+are done. If everything fails, no single event is to blame: when all of its events have failed, or
+many parts of it, and none has succeeded, the chunk is requeued as a whole. Known limit: effects
+outside the database that a handler had before it failed are repeated for each half.
 *See:* `visit`, before it; `reading` and `engine/execution.py`, after it.
 """
 
@@ -52,7 +52,7 @@ from inboxd.telemetry.logs import bound, get_logger
 
 _handler_log = get_logger("inboxd.handler")
 
-# So many outcomes of single events are noted at once.
+# Outcomes of single events that are noted before other tasks have a turn.
 _AT_ONCE = 100
 
 
@@ -60,18 +60,17 @@ class ChunkRun:
     """Runs chunks in the transaction of a visit."""
 
     def __init__(self, parts: Parts, settling: EventSettling) -> None:
-        """Run chunks with the plugins of `parts`; `settling` judges what fails."""
         self._parts = parts
         self._settling = settling
 
     def limit(self, handler: ChunkHandler) -> float:
-        """Seconds that a chunk has."""
+        """Seconds that a chunk may take."""
         return handler.runs.timeout or self._parts.settings.events.chunk_timeout.total_seconds()
 
     async def run(
         self, task: Task, connection: Connection, chunk: DueChunk, written: WrittenChunks
     ) -> BaseException | None:
-        """Run a chunk; the error for which it is to be requeued as a whole, if there is one."""
+        """Run a chunk; returns the error if the chunk must be requeued as a whole."""
         mark = WrittenMark.of(written)
         todo: list[ChunkPart] = [chunk.whole]
         course = SplitProgress()
@@ -105,7 +104,7 @@ class ChunkRun:
         return handler.runs.breaker in self._parts.breakers.shut
 
     def _is_its_own(self, error: BaseException, row: ClaimedEvent, handler: ChunkHandler) -> bool:
-        """Whether an error is about the events themselves: a verdict, or a time of their own."""
+        """Whether an error is about the events themselves, not about the handler or a target."""
         policy = self._settling.policy(handler.topic, handler.readers.get(row["type"]))
         own = (Reject, Retry, Defer, PayloadError, NoHandler)
         return isinstance(error, own) or policy.is_permanent(error)
@@ -135,7 +134,7 @@ class ChunkRun:
         part: ChunkPart,
         written: WrittenChunks,
     ) -> BaseException | None:
-        """Run one part; the error that undid it, if any. Raises PageFailedBy."""
+        """Run one part; returns the error that undid it. Raises PageFailedBy."""
         if row_log.logs_starts():
             row_log.chunk_starts(chunk.info, part.first, part.size)
         started = time.monotonic()
@@ -157,7 +156,7 @@ class ChunkRun:
             results.cut(before)
             await savepoint.undo()
             if savepoint.broken:
-                # Remembered: the driver raises an error of its own when the transaction is left.
+                # Kept, since the driver raises an error of its own when the transaction is left.
                 reader = chunk.handler.readers.get(part.first["type"])
                 results.spoiled = PageFailedBy(part.first, reader, error)
                 raise results.spoiled from error
@@ -217,7 +216,7 @@ class ChunkRun:
         return events  # type: ignore[no-any-return] # one of the two
 
     def patience(self, handler: ChunkHandler) -> str:
-        """What lets the server wait for as long as the chunk may take."""
+        """The statement that lets a session be idle for as long as a chunk may take."""
         usual = self._parts.settings.database.idle_in_transaction_timeout.total_seconds()
         seconds = max(usual, self.limit(handler) + usual)
         return f"SET LOCAL idle_in_transaction_session_timeout = {int(seconds * 1000)}"
@@ -232,11 +231,11 @@ class ChunkRun:
         events: EventChunk[Any] | BlockingEventChunk[Any],
         seconds: float,
     ) -> None:
-        """Note what became of each event of a part whose handler ended well."""
+        """Note the outcome of each event of a part whose handler succeeded."""
         own = _own_outcomes(events, chunk.unread, part)
         for number, (row, error) in enumerate(own.values(), 1):
             self._requeue(written, row, error, chunk.handler)
-            if number % _AT_ONCE == 0:  # each is logged: the others have their turn
+            if number % _AT_ONCE == 0:  # each is logged: let other tasks have a turn
                 await anyio.lowlevel.checkpoint()
         if isinstance(part, StoredChunk):
             written.settled.append((part.stretch, seconds, part.first["waited"]))
@@ -251,8 +250,8 @@ class ChunkRun:
     def _requeue(
         self, written: WrittenChunks, row: ClaimedEvent, error: BaseException, handler: ChunkHandler
     ) -> None:
-        """One event waits for its retry, alone, or is a dead letter."""
-        if row.get("position") is not None:  # one that is run from its lane has no position
+        """Let one event wait for its retry alone, or be a dead letter."""
+        if row.get("position") is not None:  # an event of a lane has no position
             written.leaving.append(row["id"])
         reader = handler.readers.get(row["type"])
         if isinstance(error, NoHandler) and reader is None:
@@ -266,5 +265,5 @@ class ChunkRun:
 def _own_outcomes(
     events: EventChunk[Any] | BlockingEventChunk[Any], unread: UnreadEvents, part: ChunkPart
 ) -> dict[int, tuple[ClaimedEvent, BaseException]]:
-    """The events of a part that are not done although its handler ended well."""
+    """The events of a part that failed although its handler succeeded."""
     return {**part.unread(unread), **events.outcomes}

@@ -1,1 +1,1 @@
-"""Relays: events that are published page by page, with no transaction open meanwhile."""
+"""Relays: events are published page by page, and no transaction is open meanwhile."""

@@ -1,9 +1,8 @@
 """Makes the partitions of history days ahead, so that settled rows have room.
 
-Owns the rule that nothing is claimed that could not be settled: without a partition for today the
-processors are paused, and that is logged. Every worker looks; the leader makes what is missing, and
-when there is none for tomorrow, whoever sees it does. Known limit: partitions follow the
-database's UTC day.
+Owns the rule that no row is claimed that could not be settled: without a partition for today the
+processors are paused, which is logged. Every worker checks; the leader makes missing partitions, or
+any worker if there are none for tomorrow. Known limit: partitions follow the database's UTC day.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,10 +25,10 @@ async def make_partitions(
     hold: Callable[[str | None], None],
     leads: Callable[[], Awaitable[bool]],
 ) -> None:
-    """See how far the partitions reach, and make what is missing.
+    """Check how far the partitions reach, and make missing ones.
 
-    ahead: for how many days. `hold` is called with the reason why nothing can be settled, or None;
-    `leads`: whether this worker leads.
+    ahead: days. hold: called with the reason why no row can be settled, or None; leads: whether
+    this worker leads.
     """
     days, apart = await _look(context, ahead)
     try:
@@ -51,7 +50,7 @@ async def make_partitions(
 
 
 async def _make(context: MaintenanceContext, ahead: int) -> None:
-    """Make them a few days at a time, each in a transaction of its own.
+    """Make partitions for a few days at a time, each time in a transaction of its own.
 
     A day locks two dozen relations, and the server has room for some thousand locks in all.
     """
@@ -61,7 +60,7 @@ async def _make(context: MaintenanceContext, ahead: int) -> None:
 
 
 async def _look(context: MaintenanceContext, ahead: int) -> tuple[int, list[Apart]]:
-    """How many days ahead there is room, and what was detached, if that is not far."""
+    """How many days ahead have partitions, and detached ones in the way if these are few."""
     async with borrow(context.pool) as connection:
         days = await partitions.days_ahead(connection, context.sql)
         apart = await partitions.apart(connection, context.sql) if days < ahead else []

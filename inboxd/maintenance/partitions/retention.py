@@ -1,9 +1,9 @@
 """Drops partitions that are older than the settings keep them.
 
-Owns the judgement in which partitions the rows of a type with a shorter retention of its own have
-served; which have served as a whole is judged by `store/retention.py`. Promises that nothing goes
-before the settings, or their defaults, say so. Known limit: `retention` of a type shortens what
-`[history]` says, it never lengthens it.
+Owns the judgement in which partitions rows of a type with a shorter retention are due;
+`store/retention.py` judges which partitions are due as a whole. Promises that nothing is removed
+before the settings, or their defaults, say so. Known limit: `retention` of a type shortens that of
+`[history]`, and never lengthens it.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -26,25 +26,25 @@ from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
-# No statement here is short; locks are waited for as briefly as everywhere.
+# All statements here may be long; waits for locks are as short as everywhere.
 PATIENT = {"statement_timeout": "0"}
 # Pages of one step of a trim, and seconds of rest for each second of work.
 _TRIMMED, _REST = 2000, 1.0
 
-# A worker that leads has let go by then what has served.
+# By this delay a worker that leads has removed partitions that are due.
 _LATE = timedelta(days=2)
 
 
 def exporter(settings: Settings) -> Exporter | None:
-    """What the settings want done to a partition before it goes."""
+    """The exporter of partitions before their removal; None: the settings want no export."""
     history = settings.history
     return None if history.export is None else Exporter(history.export, history.export_format)
 
 
 def by_default(found: Sequence[Partition], settings: Settings) -> list[Partition]:
-    """History that a default lets go, and that is there still, as after an upgrade.
+    """History that a default removes, and that is still there, for example after an upgrade.
 
-    Perhaps nobody meant that. `found` is with sizes.
+    Perhaps the operator did not want that. found: with sizes.
     """
     unset = (name for name in ("events", "commands") if _is_unset(settings, name))
     keep = {f"{name}_history": getattr(settings.history, name) for name in unset}
@@ -65,7 +65,7 @@ def _is_unset(settings: Settings, name: str) -> bool:
 def trims(
     found: Sequence[Partition], types: Mapping[str, timedelta]
 ) -> Iterator[tuple[Partition, list[str]]]:
-    """Partitions with the types whose rows are to be removed from them, the oldest first."""
+    """Partitions with the types whose rows must be removed from them, the oldest first."""
     history = [each for each in found if each.parent in HISTORY and each.state == "attached"]
     for each in sorted(history, key=lambda each: each.low):
         due = {type_ for type_, age in types.items() if each.age >= age.total_seconds()}
@@ -75,7 +75,7 @@ def trims(
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Lets go what has served; leads: whether this worker leads still, before each partition."""
+    """Removes partitions; leads: whether this worker still leads, asked before each partition."""
 
     settings: Settings
     sql: Statements
@@ -83,7 +83,7 @@ class Retention:
     leads: Callable[[], Awaitable[bool]]
 
     async def let_go(self) -> None:
-        """Drop and trim all that is due."""
+        """Drop and trim all partitions that are due."""
         connection = await connect(self.settings.database, "retention", plans=PATIENT)
         try:
             found = await partitions.listed(connection, self.sql)
@@ -94,7 +94,7 @@ class Retention:
             connection.terminate()
 
     def _lines(self, found: Sequence[Partition]) -> Iterator[tuple[str, float, float]]:
-        """For each table: the age of its oldest partition, and how late that is to go."""
+        """For each table: the age of its oldest partition, and how overdue it is, in seconds."""
         for table, longest in kept(self.settings).items():
             oldest = max((each.age for each in found if each.parent == table), default=0.0)
             late = 0.0 if longest is None else oldest - longest.total_seconds()

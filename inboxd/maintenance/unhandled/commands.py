@@ -20,7 +20,7 @@ _PAGE = 1000
 
 
 async def fail_commands(judgement: Judgement) -> None:
-    """Make dead letters of the commands, in lanes and with keys, that nobody has handled."""
+    """Make dead letters of commands, in lanes and with keys, that no worker has handled."""
     context = judgement.context
     async with lend(context.pool) as connection:
         async with transaction(context.pool, connection):

@@ -1,4 +1,4 @@
-"""TLS and SASL to Kafka, by a door before the mock; and what the log does not tell."""
+"""TLS and SASL to Kafka, through a proxy before the mock; and the log, which has no secrets."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,13 +21,12 @@ LOGIN = {"user": "inboxd", "password": "hunter2", "mechanism": "plain"}
 
 @pytest.fixture(scope="module")
 def alone(one_kafka: None) -> Iterator[MockKafka]:
-    """A cluster of one broker: each way leads through its door."""
+    """A cluster of one broker: all its connections lead through the proxy."""
     with mock_kafka(brokers=1) as running:
         yield running
 
 
 async def go_through(kafka: MockKafka, opened: Door, **settings: Any) -> None:
-    """Publish, and consume."""
     topic, inbox = kafka.topic(1), Inbox()
     settings |= {"servers": [opened.address]}
     async with publisher_to(kafka, **settings) as publisher:
@@ -37,7 +36,7 @@ async def go_through(kafka: MockKafka, opened: Door, **settings: Any) -> None:
 
 
 async def why_not(kafka: MockKafka, opened: Door, **settings: Any) -> str:
-    """What is told of a connection that fails."""
+    """The error of a connection that fails, without the broker's name."""
     settings |= {"servers": [opened.address], "connect_timeout": "500ms"}
     with bounded(), pytest.raises(BrokerUnavailable) as told:
         await open_publisher("main", kafka.broker(**settings))
@@ -58,21 +57,21 @@ async def test_tls_is_verified_by_the_authority_of_the_settings(
         )
 
 
-async def test_a_user_is_let_in_by_the_password(alone: MockKafka, tmp_path: Path) -> None:
+async def test_a_user_logs_in_by_the_password(alone: MockKafka, tmp_path: Path) -> None:
     async with door(alone, tmp_path, logs_in=True) as opened:
         login = {**LOGIN, "tls": True, "tls_ca": opened.authority}
         await go_through(alone, opened, **login)
         assert len(opened.users) > 2
         assert await why_not(alone, opened, **login | {"password": "hunter3"}) == (
-            "user 'inboxd' is not let in by PLAIN ([Error 58] SaslAuthenticationFailed: Invalid "
+            "login of user 'inboxd' by PLAIN failed ([Error 58] SaslAuthenticationFailed: Invalid "
             "username or password): correct user, password or mechanism of [brokers.main]."
         )
         other = await why_not(alone, opened, **login | {"mechanism": "scram-sha-512"})
-        assert other.startswith("user 'inboxd' is not let in by SCRAM-SHA-512 (")
+        assert other.startswith("login of user 'inboxd' by SCRAM-SHA-512 failed (")
 
 
-async def test_the_log_tells_no_password_no_payload_and_no_traceback(alone: MockKafka) -> None:
-    """Aiokafka would tell all of them, at "debug" and of errors."""
+async def test_the_log_has_no_password_no_payload_and_no_traceback(alone: MockKafka) -> None:
+    """The library would log all of them, at "debug" and with its errors."""
     with logs.collected("debug") as lines:
         async with door(alone, logs_in=True) as opened:
             await go_through(alone, opened, **LOGIN)
