@@ -29,17 +29,17 @@ class SpoolGauges(Protocol):
     """How full a spool is."""
 
     @property
-    def waiting(self) -> int: ...  # noqa: D102
+    def waiting(self) -> int: ...
     @property
-    def bytes(self) -> int: ...  # noqa: D102
+    def bytes(self) -> int: ...
     @property
-    def oldest(self) -> float | None: ...  # noqa: D102
+    def oldest(self) -> float | None: ...
     @property
-    def apart(self) -> int: ...  # noqa: D102
+    def apart(self) -> int: ...
     @property
-    def quota(self) -> int: ...  # noqa: D102
+    def quota(self) -> int: ...
     @property
-    def trouble(self) -> object: ...  # noqa: D102
+    def trouble(self) -> object: ...
 
 
 class WebhookMetrics:

@@ -360,7 +360,7 @@ def test_of_two_processes_on_one_file_one_goes_on(
     monkeypatch.setattr(imports, "so_far", overtaken)
     result = cli("emit", "--file", file, "--force")
     assert result.code == 1
-    assert "another process writes this file too: it is past line 0 already" in result.err
+    assert "another process is importing this file too, and has passed line 0" in result.err
     assert written(sql) == []
 
 

@@ -318,7 +318,7 @@ def test_a_url_as_providers_hand_it_out(
         refused = cli("status")
         assert refused.code == 69
         assert parameter.partition("=")[0] in refused.err
-        assert "take that out of the query of database.dsn" in refused.err
+        assert "remove that parameter from the query of database.dsn" in refused.err
 
 
 def test_settings_with_mistakes(

@@ -80,7 +80,7 @@ def test_a_tenant_has_a_name(cli: Cli, id: int, query: Set, text: str) -> None:
         ("select id, name from public.customers where id = $1", "expected str"),
         ("select 1; select 2", "multiple commands"),
         ("nonsense", "syntax"),
-        ("select $1::text, $2::text", "asked with"),
+        ("select $1::text, $2::text", "in its parameters or its answer"),
         ("select 'x', 1 / 0", "zero"),
         ("select 't1', '290000-01-01'::timestamp", "OverflowError"),
     ],

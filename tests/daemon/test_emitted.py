@@ -179,7 +179,7 @@ async def test_a_dedup_key_that_is_held_delays_who_emitted_it_and_nobody_else(
                 bad, others = ids[2], [*ids[:2], *ids[3:]]
             await own.succeeded(kind, *others)
             (error,) = (await own.errors(kind, bad))[:1]
-            assert error["error"].startswith("DedupKeyHeld: an event that it emitted has"), error
+            assert error["error"].startswith("DedupKeyHeld: an event that the handler"), error
             await held.rollback()
         await own.succeeded(kind, *ids)
         # A chunk is not cut for it: what all of its events emitted comes from its first one.

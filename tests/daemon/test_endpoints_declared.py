@@ -77,7 +77,7 @@ async def test_what_is_the_same_is_not_written_again(
 
 async def test_an_operators_own_is_not_taken(database: Database, secret_file: Path) -> None:
     await add(database, "a")
-    with pytest.raises(SettingsError, match=r"\[endpoints\.a\]: an operator added"):
+    with pytest.raises(SettingsError, match=r"\[endpoints\.a\]: an operator has already added"):
         await declare(database, declared(secret_file))
     assert (await the_one(database))["managed_by"] == "rows"
 

@@ -50,7 +50,7 @@ async def _errors(inbox: Inbox, kind: Kind, row_id: int) -> list[str]:
     ("how", "error"),
     [
         ("statement beside a failure", "DivisionByZeroError"),
-        ("statement", "UsageError: the handler ended while a statement of its own"),
+        ("statement", "UsageError: the handler ended while one of its statements"),
         ("forgotten task", "UsageError: ctx.connection.fetchval(…) at "),
     ],
 )

@@ -1,7 +1,7 @@
-"""Plans hold whatever the statistics say: pages are bounded in every state (promise 11).
+"""Plans are good whatever the statistics say: pages are bounded in every state (promise 11).
 
 Each statement is compared with itself on full, analyzed tables. A plan that reads an index or a
-table from end to end touches a page for every forty rows at least, or for each; a page of rows
+table from end to end reads at least one page for every forty rows, or one for each; a page of rows
 joined with all rows, ten times that.
 """
 
@@ -17,28 +17,28 @@ from tests.support import Database, ExternalServer
 pytestmark = pytest.mark.anyio
 
 ROWS = 6_000
-# Pages more than on good tables: dead versions, index pages of a larger table, and the rows of
-# 192 buckets, which a vacuumed table need not be asked for.
+# Pages more than on good tables: dead versions, index pages of a larger table, and the rows of 192
+# buckets, which are not read in a vacuumed table.
 MORE = 60
 MORE_OF = {
     "status_lines": 500,
-    # Why a command does not run is several looks, each at index pages of a larger table.
+    # explain_command runs several statements; each reads index pages of a larger table.
     **{
         f"explain_command{each}": 80
         for each in ("", ", running", ", dead", " of a key", " of a step")
     },
 }
-# In this state few rows are left of many, and what was deleted stays in the indexes: who looks for
-# the highest of them passes the dead above it. A page for each is too much there as well; a walk
-# over everything is found in the other states, where as many rows live as are dead.
+# In this state few rows of many are left, and deleted rows stay in the indexes: a statement that
+# reads the highest of them passes over dead entries above it. One page for each is too much here as
+# well; a walk over everything is found in the other states, with equally many live and dead rows.
 HELD = "emptied under a snapshot, analyzed"
 PASSED = {
     "find_events_settled": ROWS // 40,
     "find_events_settled, done then": ROWS // 40,
     "find_commands_settled": ROWS // 40,
-    "explain_event of a chunk": ROWS // 10,  # half as many, of which each was updated
+    "explain_event of a chunk": ROWS // 10,  # half of the rows, each of them updated once
 }
-# These look from the beginning, where nothing but a look tells dead entries from living rows.
+# These read from the beginning, where only a visit tells dead entries from live rows.
 FROM_THE_BEGINNING = frozenset(
     {
         *("claim_events from the beginning", "claim_arrivals", "look_arrivals", "oldest_arrival"),
@@ -77,7 +77,7 @@ FROM_THE_BEGINNING = frozenset(
 )
 
 
-# These count or copy all that there is, and are asked to.
+# These count or copy whole tables, as their purpose is.
 _WHOLE = frozenset(
     {
         *("count_batches", "count_commands", "count_events", "doctor_folds"),
@@ -85,7 +85,7 @@ _WHOLE = frozenset(
         *("export_commands_csv", "export_commands_jsonl"),
         *("export_events_csv", "export_events_jsonl"),
         "uninstall_unsettled",
-        *("tested_commands", "tested_events", "due_rows"),  # of a test's own small tables
+        *("tested_commands", "tested_events", "due_rows"),  # on a test's own small tables
     }
 )
 _READS = re.compile(
@@ -105,7 +105,7 @@ _READS = re.compile(
 async def found(
     request: pytest.FixtureRequest, server: Server | ExternalServer, template: Database
 ) -> Touched:
-    """What every statement touched in every state."""
+    """The pages of every statement in every state."""
     return await touched(server, template, ROWS, request.param)
 
 
@@ -125,5 +125,5 @@ async def test_pages_are_bounded(found: Touched, name: str) -> None:
 
 @pytest.mark.usefixtures("found")
 async def test_every_statement_has_a_case() -> None:
-    """The statements that meet a large table are among those that the cases above asked for."""
+    """The statements on large tables have cases above."""
     assert SQL.meeting(_READS) - SQL.asked == _WHOLE

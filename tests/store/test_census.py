@@ -1,4 +1,4 @@
-"""The census and the totals on it: true after whatever happens to history."""
+"""The census and the totals built on it stay true, whatever happens to history."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,7 @@ FOREVER = {"events": "forever", "commands": "forever"}
 async def truth(
     database: Database, table: str, type_: str | None, tenant: str | None
 ) -> Counter[str]:
-    """What is there, by status."""
+    """The number of rows by status, counted directly."""
     found: Counter[str] = Counter()
     for name in (table, f"{table}_history"):
         rows = await database.fetch(
@@ -48,7 +48,7 @@ async def truth(
 
 
 async def check(database: Database, table: HotTable) -> None:
-    """All totals are exact, and true."""
+    """Check that all totals are exact and true."""
     for type_ in (None, *TYPES):
         for tenant in TENANTS:
             found = await counted(database, table, type_, tenant)
@@ -67,7 +67,7 @@ async def check(database: Database, table: HotTable) -> None:
             assert shown == {name: Number(rows) for name, rows in of.items()}, (type_, tenant)
 
 
-# --------------------------------------------------------------------------- whatever happens
+# ------------------------------------------------------------------------- random histories
 
 _ROWS = st.tuples(
     st.just("ended"),
@@ -91,7 +91,7 @@ _STEPS = st.one_of(
 
 
 class _History:
-    """A database in which things happen."""
+    """A database whose history changes."""
 
     def __init__(self, database: Database, table: HotTable) -> None:
         self._database, self._table = database, table
@@ -116,7 +116,7 @@ class _History:
         await take(self._database)
 
     async def killed(self, place: int) -> None:
-        """A leader that counts a day, and dies."""
+        """Let a leader die while it counts a day."""
         for each in (await uncounted(self._database, self._table))[place : place + 1]:
             async with daemon_session(self._database) as session:
                 await census.begin(session, SQL, each.part, each.parent)
@@ -136,7 +136,7 @@ class _History:
     async def _while_counting(
         self, change: Callable[[], Awaitable[object]], meanwhile: bool
     ) -> None:
-        """Change history, perhaps while another leader has counted and not written it down."""
+        """Change history; `meanwhile`: between the count of another leader and its writing."""
         async with daemon_session(self._database) as session:
             days = (await uncounted(self._database, self._table))[:1] if meanwhile else []
             found = [(each, await count_day(session, each)) for each in days]
@@ -220,10 +220,10 @@ async def test_totals_are_true_after_long_histories(
     await _live(database, table, first, then)
 
 
-# ------------------------------------------------------------------------------- how it counts
+# --------------------------------------------------------------------- how days are counted
 
 
-async def test_a_count_that_something_came_between_is_thrown_away(database: Database) -> None:
+async def test_count_of_a_day_that_changed_meanwhile_is_discarded(database: Database) -> None:
     await make_day(database, 2, "events_history")
     await ended(database, "events", 2, 3)
     (found,) = [each for each in await uncounted(database, "events") if day(2) in each.part]
@@ -233,7 +233,7 @@ async def test_a_count_that_something_came_between_is_thrown_away(database: Data
         assert not await census.end(session, SQL, found, began, rows)
         began, rows = await count_day(session, found)
         assert await census.end(session, SQL, found, began, rows)
-        assert not await census.end(session, SQL, found, began, rows), "a second time"
+        assert not await census.end(session, SQL, found, began, rows), "written a second time"
     assert found.part not in [each.part for each in await uncounted(database, "events")]
 
 
@@ -257,7 +257,7 @@ async def test_a_day_that_an_erasure_or_a_trim_changed_is_counted_again(
 async def test_a_day_that_an_open_transaction_has_written_to_is_not_over(
     database: Database,
 ) -> None:
-    """It settled a row before midnight, and commits when the day could long be counted."""
+    """The transaction settled a row before midnight, and commits when the day could be counted."""
     await make_day(database, 2, "events_history")
     async with database.connect() as late:
         transaction = late.transaction()
@@ -266,14 +266,14 @@ async def test_a_day_that_an_open_transaction_has_written_to_is_not_over(
         await take(database)
         assert (await counted(database, "events")).successes == Number(0)
         await transaction.commit()
-    assert (await counted(database, "events")).successes == Number(2), "looked at, not counted"
+    assert (await counted(database, "events")).successes == Number(2), "counted without a census"
     await take(database)
     assert await uncounted(database, "events") == []
     assert (await counted(database, "events")).successes == Number(2)
 
 
 async def test_a_day_that_an_older_leader_trims_is_counted_again(database: Database) -> None:
-    """It calls the database's function, and knows of no census."""
+    """An older leader calls the database's function, and does not know the census."""
     await make_day(database, 2, "events_history")
     await ended(database, "events", 2, 3)
     await ended(database, "events", 2, 2, "b.b")
@@ -288,7 +288,7 @@ async def test_a_day_that_an_older_leader_trims_is_counted_again(database: Datab
 
 
 async def test_a_day_that_is_dropped_counts_no_more(database: Database) -> None:
-    """Before any leader looks."""
+    """Before any leader looks at the day."""
     await make_day(database, 2, "events_history")
     await ended(database, "events", 2, 3, tenant="north")
     await take(database)
@@ -297,8 +297,8 @@ async def test_a_day_that_is_dropped_counts_no_more(database: Database) -> None:
         assert (await counted(database, "events", **of)).total == Number(0), of
 
 
-async def test_what_was_counted_in_the_future_counts_no_more(database: Database) -> None:
-    """The clock ran ahead, a day seemed to be over, and it was set back."""
+async def test_counts_made_by_a_fast_clock_are_discarded(database: Database) -> None:
+    """The clock ran ahead, so a day seemed to be over; then the clock was set back."""
     await ended(database, "events", 0, 1, tenant="north")
     part = f"events_history{day(0)}"
     async with daemon_session(database) as session:
@@ -312,14 +312,14 @@ async def test_what_was_counted_in_the_future_counts_no_more(database: Database)
         "update inboxd.census set counted_at = now() + interval '1 hour' where part = $1", part
     )
     for of in ({}, {"type_": "a.a"}, {"tenant": "north"}):
-        assert (await counted(database, "events", **of)).successes == Number(2), "looked at"
+        assert (await counted(database, "events", **of)).successes == Number(2), "without a census"
     await take(database)
     assert await database.fetchval("select count(*) from inboxd.census where part = $1", part) == 0
     assert (await counted(database, "events")).successes == Number(2)
 
 
 async def test_a_day_that_is_attached_again_is_counted_again(database: Database) -> None:
-    """A leader that counted while it was detached did not find its rows."""
+    """A leader that counted while the day was detached did not find its rows."""
     await make_day(database, 100, "events_history")
     await ended(database, "events", 100, 5)
     part = f"events_history{day(100)}"
@@ -338,10 +338,10 @@ async def test_a_day_that_is_attached_again_is_counted_again(database: Database)
     assert (await counted(database, "events")).successes == Number(5)
 
 
-async def test_a_trim_that_is_cut_short_leaves_no_count_of_before(
+async def test_interrupted_trim_leaves_no_older_count(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The leader dies in the middle, when the day has been counted since it began to trim."""
+    """The leader dies in the middle of a trim, after the day has been counted meanwhile."""
     await make_day(database, 3, "events_history")
     await ended(database, "events", 3, 3)
     trim = partitions.trim
@@ -374,7 +374,7 @@ async def test_a_day_is_counted_once_and_todays_is_not(database: Database) -> No
     assert (await counted(database, "events")).successes == Number(4)
 
 
-def test_of_too_many_the_largest_are_told_apart() -> None:
+def test_largest_types_and_tenants_are_kept_if_there_are_too_many() -> None:
     found = DayCount()
     for number in range(5):
         found.add(f"type {number}", "succeeded", f"tenant {number}", number + 1)

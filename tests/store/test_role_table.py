@@ -1,7 +1,7 @@
-"""Who may do what: each of the database's roles against each table, sequence and function.
+"""The privileges of each of the database's roles on each table, sequence and function.
 
-The tables below are what was meant, written down by hand; the catalogue is what is so. A new table
-or function is denied to everybody until it has a row here. SECURITY.md has the same in words.
+The tables below are written by hand, and the tests compare them with the catalogue. A new table or
+function is denied to all roles until it has a row here. SECURITY.md describes the same in words.
 """
 
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from tests.support import Database
 pytestmark = pytest.mark.anyio
 
 ROLES = ("producer", "receiver", "worker", "operator", "viewer")
-# S, I, U, D: SELECT, INSERT, UPDATE, DELETE of the table; in small letters of some columns alone.
+# S, I, U, D: SELECT, INSERT, UPDATE, DELETE of the table; small letters: of some columns only.
 RELATIONS = """
 relation              producer receiver worker   operator viewer
 actions               -        -        SIUD     Isu      s
@@ -94,14 +94,14 @@ topics                -        -        SIUD     s        s
 trimmed               -        -        SIUD     s        s
 workers               -        -        SIUD     s        s
 """
-# What producers and receivers write takes its numbers by identity columns, which need no grant.
+# Tables of producers and receivers draw numbers by identity columns, which need no grant.
 SEQUENCES = """
 sequence              producer receiver worker   operator viewer
 commands_flag         -        -        SU       -        -
 events_flag           -        -        SU       -        -
 events_id_seq         -        -        S        -        -
 """
-# x: may be called. What nobody may call is called by triggers and by other functions alone.
+# x: may be called. Functions without x are called by triggers and other functions only.
 FUNCTIONS = """
 function              producer receiver worker   operator viewer
 accept_event          -        -        -        -        -
@@ -266,7 +266,7 @@ select p.proname::text as name, r.role,
 
 
 def table(text: str) -> dict[str, dict[str, set[str]]]:
-    """What each role may do with each thing: its letters."""
+    """The letters of each role for each table or function."""
     head, *lines = [line.split() for line in text.strip().splitlines()]
     assert tuple(head[1:]) == ROLES
     return {
@@ -285,18 +285,18 @@ def in_letters(row: asyncpg.Record) -> set[str]:
 
 @pytest.fixture
 async def stranger(database: Database) -> AsyncIterator[str]:
-    """A role of the server that nobody has granted anything."""
+    """A role of the server without any grants."""
     name = f"{database.name}_stranger"
     await database.execute(f"CREATE ROLE {name}")
     yield name
     await database.execute(f"DROP ROLE {name}")
 
 
-async def test_each_table_is_as_the_table_says(database: Database) -> None:
+async def test_tables_have_the_listed_privileges(database: Database) -> None:
     wanted = table(RELATIONS)
     rows = await database.fetch(_RELATIONS_THERE, [f"inboxd_{each}" for each in ROLES])
     there = {row["name"] for row in rows}
-    assert there - wanted.keys() == set(), "a new one: say here who may do what with it"
+    assert there - wanted.keys() == set(), "a new table: add a row with its privileges here"
     assert wanted.keys() - there == set()
     for row in rows:
         name, role = row["name"], row["role"].removeprefix("inboxd_")
@@ -304,28 +304,28 @@ async def test_each_table_is_as_the_table_says(database: Database) -> None:
         assert row["changes"] == [], f"{role} and {name}"
 
 
-async def test_each_sequence_is_as_the_table_says(database: Database) -> None:
+async def test_sequences_have_the_listed_privileges(database: Database) -> None:
     wanted = table(SEQUENCES)
     for row in await database.fetch(_SEQUENCES_THERE, [f"inboxd_{each}" for each in ROLES]):
         name, role = row["name"], row["role"].removeprefix("inboxd_")
         meant = wanted[name][role] if name in wanted else set()
         assert {p for p in row["rights"] if p != "USAGE"} == {_LETTERS[x] for x in meant}, name
-        # To draw a number: who may set one may.
+        # USAGE draws numbers; a role that may set a sequence may have it.
         assert ("USAGE" in row["rights"]) <= ("U" in meant), f"{role} and {name}"
 
 
-async def test_each_function_is_as_the_table_says(database: Database) -> None:
+async def test_functions_have_the_listed_privileges(database: Database) -> None:
     wanted = table(FUNCTIONS)
     rows = await database.fetch(_FUNCTIONS_THERE, [f"inboxd_{each}" for each in ROLES])
     there = {row["name"] for row in rows}
-    assert there - wanted.keys() == set(), "a new one: say here who may call it"
+    assert there - wanted.keys() == set(), "a new function: add a row with its callers here"
     assert wanted.keys() - there == set()
     for row in rows:
         name, role = row["name"], row["role"].removeprefix("inboxd_")
         assert row["may"] is bool(wanted[name][role]), f"{role} and {name}"
 
 
-async def test_a_stranger_may_nothing(database: Database, stranger: str) -> None:
+async def test_role_without_grants_has_no_privilege(database: Database, stranger: str) -> None:
     rows = await database.fetch(_RELATIONS_THERE, [stranger])
     assert len(rows) == len(table(RELATIONS))
     assert [row["name"] for row in rows if row["whole"] or row["parts"] or row["changes"]] == []
@@ -339,15 +339,15 @@ async def test_a_stranger_may_nothing(database: Database, stranger: str) -> None
         assert not await database.fetchval(asked, stranger, right)
 
 
-async def test_nobody_but_the_owner_changes_the_schema(database: Database) -> None:
+async def test_only_the_owner_changes_the_schema(database: Database) -> None:
     for role in ROLES:
         asked = "select has_schema_privilege($1, 'inboxd', $2)"
         assert await database.fetchval(asked, f"inboxd_{role}", "USAGE")
         assert not await database.fetchval(asked, f"inboxd_{role}", "CREATE")
 
 
-async def test_all_is_one_owners(database: Database) -> None:
-    """What another role owned in the schema, it could replace under whoever calls it."""
+async def test_all_objects_have_one_owner(database: Database) -> None:
+    """A role could replace an object that it owns in the schema, under its callers."""
     owners = await database.fetch(
         "select nspowner as owner from pg_namespace where nspname = 'inboxd'"
         " union select relowner from pg_class where relnamespace = 'inboxd'::regnamespace"
@@ -361,10 +361,10 @@ async def test_all_is_one_owners(database: Database) -> None:
     assert [row["name"] for row in may if not row["may"]] == []
 
 
-async def test_what_runs_with_the_owners_rights_has_a_search_path_of_its_own(
+async def test_security_definer_functions_have_their_own_search_path(
     database: Database,
 ) -> None:
-    """Else whoever calls it decides which operators and functions it runs."""
+    """Otherwise the caller decides which operators and functions it runs."""
     rows = await database.fetch(
         "select proname, proconfig from pg_proc"
         " where pronamespace = 'inboxd'::regnamespace and prosecdef"
@@ -381,8 +381,8 @@ async def test_what_runs_with_the_owners_rights_has_a_search_path_of_its_own(
         ("create table inboxd.mine ()", "table"),
     ],
 )
-async def test_what_is_new_is_found(database: Database, made: str, kind: str) -> None:
-    """The tests above would fail: this is no list of what happens to be there."""
+async def test_new_objects_are_found(database: Database, made: str, kind: str) -> None:
+    """The tests above would fail: they do not just describe the database."""
     await database.execute(made)
     asked = _FUNCTIONS_THERE if kind == "function" else _RELATIONS_THERE
     rows = await database.fetch(asked, ["inboxd_worker"])

@@ -1,6 +1,9 @@
-"""Every statement, as its users run it: the daemon, operators, producers, handlers.
+"""Cases of every statement, as its users run it: the daemon, operators, producers, handlers.
 
-The cases are run in transactions that are undone, on tables that `filling` filled, and before that
+    case, indexes = DAEMON["claim_lined_up"]
+    await undone(session, case(session, known))
+
+The cases run in transactions that are rolled back, on tables filled by `filling`, and before that
 on empty ones, to make plans.
 """
 
@@ -21,7 +24,7 @@ from tests.plans.statements.statistics import OF_OPERATORS, OF_WORKERS
 from tests.plans.statements.totals import CENSUS, TOTALS
 from tests.plans.statements.why import WHY
 
-# Receivers have sessions as the daemon has.
+# Receivers have the same sessions as the daemon.
 DAEMON = {
     **_DAEMON,
     **RELAY,

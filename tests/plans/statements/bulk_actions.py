@@ -1,5 +1,5 @@
 # ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
-"""Statements of bulk actions: of those who order them, and of the workers."""
+"""Cases of bulk actions: for operators who order them, and for workers."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ _WAITING = operations.Match(["pending", "waiting"], type="big")
 
 
 async def _ordered(session: Session) -> Any:
-    """One that is due, as `claim` finds it."""
+    """Order an action that is due, and claim it; returns the row."""
     action = OrderedAction(
         table="commands",
         verb="replay",

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
-"""The statements of ordering keys that have a rate."""
+"""Cases of ordering keys that have a rate."""
 
 from inboxd.store import key_rates, purging
 from tests.plans.statements.case import AGE, SQL, Case

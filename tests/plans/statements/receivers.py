@@ -1,5 +1,5 @@
 # ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
-"""The statements of what comes over HTTP: receipts, and those that are held."""
+"""Cases of receipts from HTTP, and of held receipts."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID

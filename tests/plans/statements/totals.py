@@ -1,5 +1,5 @@
 # ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
-"""The statements of the census and of totals: what counting a day costs, and what reading does."""
+"""Cases of the census and of totals: counting a day, and reading the counts."""
 
 from datetime import UTC, datetime, timedelta
 

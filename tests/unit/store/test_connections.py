@@ -24,7 +24,7 @@ from inboxd.store.connections import (
         (asyncpg.InvalidCatalogNameError('database "x" does not exist'), "correct database.dsn"),
         (
             ConnectionError('PostgreSQL server at "db:5432" rejected SSL upgrade'),
-            "the server runs and has TLS (ssl = on)",
+            "enable TLS on it (ssl = on)",
         ),
         (OSError("refused"), "check that PostgreSQL runs there"),
     ],

@@ -1,4 +1,4 @@
--- The next rows that a bulk action is meant for, among some of the next rows, in the order of ids.
+-- The next rows that a bulk action's filter matches, among some of the next rows, in the order of ids.
 -- parameters: $1 text[] statuses; each null for any: $2 text type, $3 text topic or queue, $4 text[] tenants,
 --             $5 timestamptz created since, $6 text that the newest error contains, $7 text fingerprint,
 --             $8 bigint[] batches (events are in none); then $9 bigint ids above, $10 bigint ids up to, $11 integer limit,

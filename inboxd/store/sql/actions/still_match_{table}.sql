@@ -1,4 +1,4 @@
--- Those among some rows for which an action on many is meant still, now that they are held.
+-- The locked rows that a bulk action's filter still matches.
 -- parameters: $1 text[] statuses; each null for any: $2 text type, $3 text topic or queue, $4 text[] tenants,
 --             $5 timestamptz created since, $6 text that the newest error contains, $7 text fingerprint,
 --             $8 bigint[] batches (events are in none); then $9 bigint[] ids

@@ -1,4 +1,4 @@
--- How many batches (workflows) there are by status, none counted further than a limit.
+-- The number of batches (workflows) by status; each count stops at a limit.
 -- parameters: $1 text kind (null: any), $2 text tenant (null: any), $3 integer limit, $4 text type (null: any)
 -- returns: status, count
 -- locks: nothing

@@ -1,7 +1,7 @@
--- Change an endpoint that is no setting; workers are notified by a trigger. How another URL fails says nothing of this one.
+-- Change an endpoint that an operator added; a trigger notifies workers. Failures of the former URL no longer count.
 -- parameters: $1 text name, $2 text what changes: a JSON object of url, types, ordered, events, rate, concurrency (null: none),
 --   disable_after
--- returns: name; no row when there is no such endpoint
+-- returns: name; no row if there is no such endpoint
 -- locks: the row
 UPDATE {schema}.endpoints
    SET url = coalesce(c.given ->> 'url', url),

@@ -1,6 +1,6 @@
--- Give an endpoint a new secret; the old ones sign for so long still; workers are notified by a trigger.
--- parameters: $1 text name, $2 text secret, $3 interval for which the old ones sign (0: they do not)
--- returns: name; no row when there is no such endpoint
+-- Give an endpoint a new secret; the old ones sign for some time longer; a trigger notifies workers.
+-- parameters: $1 text name, $2 text secret, $3 interval for which the old ones sign (0: not at all)
+-- returns: name; no row if there is no such endpoint
 -- locks: the row
 UPDATE {schema}.endpoints
    SET secrets = jsonb_build_array(jsonb_build_object('secret', $2::text, 'created_at', clock_timestamp()))

@@ -1,8 +1,8 @@
--- Until the transaction ends, looks walk an index, as plan_looks.sql says; and what there is to look at: the days of
--- history, newest first, and whether rows of one type (tenant, entity) are found by an index there.
+-- Make looks walk an index until the transaction ends, as plan_looks.sql; and return the days of history, newest first,
+-- with whether each has the index for rows of one type (tenant, entity).
 -- parameters: $1 text events_history or commands_history, $2 text type, tenant, entity, or null
--- returns: one row: now (when the transaction began), filled (how many days have any rows), and of each day, null
---          if there is none: low, high, indexed
+-- returns: one row: now (when the transaction began), filled (the number of days with rows), and arrays of the days, null
+--          if there are none: low, high, indexed
 -- locks: briefly, as every reader
 SELECT now() AS now, set_config('enable_indexscan', 'on', true), set_config('enable_bitmapscan', 'off', true),
        {planned looks},

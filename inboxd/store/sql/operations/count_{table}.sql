@@ -1,8 +1,8 @@
--- How many rows an action on many is meant for, and the last of them.
+-- The number of rows that a bulk action's filter matches, and the last of them.
 -- parameters: $1 text[] statuses; each null for any: $2 text type, $3 text topic or queue, $4 text[] tenants,
 --             $5 timestamptz created since, $6 text that the newest error contains, $7 text fingerprint,
 --             $8 bigint[] batches (events are in none)
--- returns: count, last (the largest id; 0: there is none)
+-- returns: count, last (the largest id; 0: no row matches)
 -- locks: nothing
 SELECT count(*) AS count, coalesce(max(id), 0) AS last FROM {schema}.{table}
  WHERE status = ANY ($1::text[])

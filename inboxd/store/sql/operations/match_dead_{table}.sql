@@ -1,11 +1,11 @@
--- The next of the dead letters that an action on many rows is meant for, in the order of ids, among some of the next ones.
--- Type by type, as the index of dead letters has them: so no other row is looked at, however few of a full table are dead. Of
--- each type that has any left the same number is looked at; ids count up to where all of them were.
+-- The next dead letters that a bulk action's filter matches, in the order of ids, among some of the next ones.
+-- Read type by type, by the index of dead letters, so no other row is read, however few rows of a full table are dead. The
+-- same number is read of each type that has any left; only ids up to where all types were read are returned.
 -- parameters: $1 text[] statuses (just failed); each null for any: $2 text type, $3 text topic or queue, $4 text[] tenants,
 --             $5 timestamptz created since, $6 text that the newest error contains, $7 text fingerprint,
 --             $8 bigint[] batches (events are in none); then $9 bigint ids above, $10 bigint ids up to, $11 integer limit,
 --             $12 integer rows to look at, of all types
--- returns: ids, reached (up to which id all were looked at)
+-- returns: ids, reached (the id up to which all were looked at)
 -- locks: nothing
 WITH RECURSIVE dead(type) AS (
     (SELECT type FROM {schema}.{table}
