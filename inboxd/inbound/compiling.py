@@ -1,8 +1,8 @@
-"""The sources of the settings, compiled: each with its verifier.
+"""Compiles the sources of the settings, each with its verifier.
 
-Promises: what is wrong with one is a SettingsError that names its table and no secret; nothing is
-taken over then. *See:* `sources.py`; `application.py`, which takes them over at the start and at
-SIGHUP.
+Promises: an error of one source is a SettingsError that names its table and no secret; then none of
+the sources is replaced. *See:* `sources.py`; `application.py`, which replaces its sources at the
+start and at SIGHUP.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def compile_sources(settings: Inbound) -> Mapping[str, CompiledSource]:
 
 
 def compile_source(name: str, source: WebhookSource) -> CompiledSource:
-    """One of them. Raises SettingsError or PluginError."""
+    """Compiles one source. Raises SettingsError or PluginError."""
     try:
         verifier = verifier_of(source)
         _check_kept(source, verifier)
@@ -31,7 +31,7 @@ def compile_source(name: str, source: WebhookSource) -> CompiledSource:
 
 
 def verifier_of(source: WebhookSource) -> Verifier:
-    """What authenticates a source's requests, and signs as its sender does.
+    """The object that authenticates a source's requests, and signs as its sender does.
 
     Raises SettingsError or PluginError.
     """
@@ -45,7 +45,7 @@ def verifier_of(source: WebhookSource) -> Verifier:
 
 
 def _check_kept(source: WebhookSource, verifier: Verifier) -> None:
-    """What authenticates by itself is not kept, whatever the header's name is."""
+    """Refuse to keep a header that holds a secret. Raises SettingsError."""
     kept = [("headers", name) for name in source.headers]
     for setting in REFERENCES:
         kind, _, name = (getattr(source, setting) or "").partition(":")
@@ -54,7 +54,7 @@ def _check_kept(source: WebhookSource, verifier: Verifier) -> None:
         if name in verifier.secret_headers:
             raise SettingsError(
                 f"{setting} has {name}, which holds the secret of scheme {source.scheme!r}; leave "
-                "it out: whoever reads it could send"
+                "it out: each reader of the stored header could send"
             )
 
 

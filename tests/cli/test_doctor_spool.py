@@ -33,7 +33,7 @@ def test_what_waits_is_judged_by_its_age(tmp_path: Path) -> None:
     assert (verdict, found.startswith("1 receipt, the oldest for ")) == ("notice", True)
     owned.release()
     [(_, found)] = judged(tmp_path)
-    assert found.endswith("; no receiver lives on this host")
+    assert found.endswith("; no receiver runs on this host")
     spool(tmp_path / "old", received_ago(1), receipt()).release()
     [(verdict, found)] = judged(tmp_path / "old")
     assert (verdict, found.startswith("2 receipts, the oldest for 1d")) == ("critical", True)
@@ -82,7 +82,7 @@ def test_a_folder_that_may_not_be_used_is_told(
     monkeypatch.setattr("inboxd.inbound.spool.judgement.views", refuse)
     monkeypatch.setattr("os.access", lambda *_: False)
     [(first, found), (second, unseen)] = judged(tmp_path)
-    assert (first, "may not be written to" in found) == ("warning", True)
+    assert (first, "may not write to" in found) == ("warning", True)
     assert (second, "not seen" in unseen) == ("notice", True)
 
 

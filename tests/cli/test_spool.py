@@ -215,7 +215,7 @@ def test_damage_is_not_inserted(cli: Cli, path: Path) -> None:
     (apart / "1-24.bytes").write_bytes(b"abc")
     owned.release()
     result = cli("spool", "drain", "--apart", "1-24")
-    assert (result.code, "is no receipt (not a frame)" in result.err) == (1, True)
+    assert (result.code, "is not a receipt (not a frame)" in result.err) == (1, True)
     assert cli("spool", "show", "1-24", "--raw", "--json").json["body"] == "abc"
 
 
@@ -239,7 +239,7 @@ def test_a_folder_is_discarded_once_its_process_is_gone(cli: Cli, path: Path, sq
     owned = spool(path, receipt(), receipt())
     name = owned.folder.name
     refused = cli("spool", "discard", name[:8], "--folder", *WHY)
-    assert (refused.code, f"process {os.getpid()} lives" in refused.err) == (1, True)
+    assert (refused.code, f"process {os.getpid()} is running" in refused.err) == (1, True)
     owned.release()
     looked = cli("spool", "discard", name[:8], "--folder", "--dry-run", "--json").json
     assert looked["would_discard"]["waiting"] == 2
@@ -255,4 +255,4 @@ def test_another_user_is_sent_away(cli: Cli, path: Path, monkeypatch: pytest.Mon
     spool(path, receipt()).release()
     monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
     result = cli("spool", "drain")
-    assert (result.code, "run it as that one" in result.err) == (2, True)
+    assert (result.code, "run the command as that user" in result.err) == (2, True)

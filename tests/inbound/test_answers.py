@@ -1,4 +1,4 @@
-"""Each answer of the receiver, and the order in which it judges."""
+"""Each answer of the receiver, and the order of its checks."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ _PROBLEM = "application/problem+json"
 
 @pytest.fixture(autouse=True, params=["in messages", "at once"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways from the listener to the application have the same answers."""
+    """Requests in messages and whole requests get the same answers."""
     monkeypatch.setattr(calls, "at_once", request.param == "at once")
 
 
-async def test_what_is_stored_is_answered_with_its_ids() -> None:
+async def test_a_stored_request_is_answered_with_its_ids() -> None:
     async with receiving() as received:
         answered = await received.post()
         [receipt] = received.written.receipts
@@ -36,7 +36,7 @@ async def test_what_is_stored_is_answered_with_its_ids() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["duplicate", "contradiction", "broken", "held"])
-async def test_whatever_becomes_of_it_the_answer_is_the_same(outcome: str) -> None:
+async def test_the_answer_is_the_same_for_every_outcome(outcome: str) -> None:
     async with receiving() as received:
         first = await received.post()
         received.written.outcome = outcome
@@ -48,7 +48,7 @@ async def test_whatever_becomes_of_it_the_answer_is_the_same(outcome: str) -> No
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204])
-async def test_the_status_of_a_success_is_the_source_s(status: int) -> None:
+async def test_the_source_sets_the_status_of_a_success(status: int) -> None:
     async with receiving({"provider": {**PROVIDER, "answer": status}}) as received:
         answered = await received.post()
     assert answered.status == status
@@ -82,7 +82,9 @@ async def test_the_status_of_a_success_is_the_source_s(status: int) -> None:
         ({"client": None}, 403, "address"),
     ],
 )
-async def test_a_refusal(asked: dict[str, Any], status: int, reason: str) -> None:
+async def test_each_refusal_has_its_status_and_its_reason(
+    asked: dict[str, Any], status: int, reason: str
+) -> None:
     source = {**PROVIDER, "max_body": 1000, "addresses": ["192.0.2.0/24"]}
     asked = {"path": "/in/provider", "body": b"{}", "headers": {"x-knock": "yes"}} | asked
     async with receiving({"provider": source}, knock=True) as received:
@@ -99,11 +101,11 @@ async def test_a_refusal(asked: dict[str, Any], status: int, reason: str) -> Non
         assert answered.headers["allow"] == "POST"
     if status == 401:
         assert answered.headers["www-authenticate"]
-    assert "connection" not in answered.headers, "that is the listener's to say, once"
+    assert "connection" not in answered.headers, "the listener adds it, once"
 
 
 @pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
-async def test_a_body_that_is_not_encoded_may_say_so(encoding: str) -> None:
+async def test_a_content_encoding_of_identity_is_accepted(encoding: str) -> None:
     async with receiving() as received:
         answered = await received.post(headers={"content-encoding": encoding})
     assert answered.status == 202
@@ -117,7 +119,7 @@ async def test_a_body_in_pieces_is_one_body() -> None:
         assert received.written.receipts[0].body == RESULT
 
 
-async def test_refusing_is_a_way_to_pause() -> None:
+async def test_a_paused_source_can_refuse_requests() -> None:
     async with receiving({"provider": {**PROVIDER, "paused": "refuse"}}) as received:
         answered = await received.post()
         assert received.written.receipts == []
@@ -125,14 +127,14 @@ async def test_refusing_is_a_way_to_pause() -> None:
     assert int(answered.headers["retry-after"]) > 0
 
 
-async def test_holding_is_another() -> None:
+async def test_a_paused_source_can_hold_requests() -> None:
     async with receiving({"provider": {**PROVIDER, "paused": "hold"}}) as received:
         answered = await received.post()
         assert received.written.receipts[0].hold
     assert answered.status == 202
 
 
-async def test_what_cannot_be_made_durable_is_not_accepted() -> None:
+async def test_a_request_that_cannot_be_stored_is_answered_503() -> None:
     async def write(_page: object) -> list[Any]:
         raise ConnectionResetError
 
@@ -154,10 +156,10 @@ async def test_what_cannot_be_made_durable_is_not_accepted() -> None:
         ({}, {}, {"headers": [("content-encoding", "br")]}, 415),
     ],
 )
-async def test_what_is_refused_unread(
+async def test_refusals_before_the_body_do_not_read_it(
     source: dict[str, Any], http: dict[str, Any], asked: dict[str, Any], status: int
 ) -> None:
-    """Route, address, its rate and size are judged before the body is asked for."""
+    """Route, address, rate and size are checked before the body is read."""
 
     async def receive() -> Any:
         raise AssertionError("the body was read")
@@ -173,7 +175,7 @@ async def test_what_is_refused_unread(
     assert answered.status == status
 
 
-async def test_a_rate_says_when_to_come_again() -> None:
+async def test_a_429_says_when_the_rate_allows_the_next_request() -> None:
     source = {**PROVIDER, "rate": "60/m", "burst": 2}
     async with receiving({"provider": source}) as received:
         statuses = [(await received.post()).status for _ in range(3)]
@@ -182,18 +184,18 @@ async def test_a_rate_says_when_to_come_again() -> None:
     assert answered.headers["retry-after"] == "1"
 
 
-async def test_strangers_spend_nothing_of_a_source_s_rate() -> None:
-    """Whoever knows its name sent so many unsigned requests that the sender was answered 429."""
+async def test_unsigned_requests_do_not_use_up_a_source_s_rate() -> None:
+    """Unsigned requests of strangers once used up the rate, and the sender got 429."""
     source = {**PROVIDER, "rate": "1/h", "burst": 1}
     async with receiving({"provider": source}, knock=True) as received:
         for knock in ("no", "", "no"):
             refused = await call(received.app, "/in/provider", b"{}", headers={"x-knock": knock})
             assert refused.status in {400, 401}
         statuses = [(await received.post()).status for _ in range(2)]
-    assert statuses == [202, 429], "the sender has all of it, and no more"
+    assert statuses == [202, 429], "the sender gets the whole rate, and no more"
 
 
-async def test_addresses_are_rationed_one_by_one() -> None:
+async def test_each_address_has_its_own_rate() -> None:
     async with receiving(http={"rate_per_address": "1/h", "burst_per_address": 1}) as received:
         statuses = [
             (await received.post(client=(client, 1))).status
@@ -202,8 +204,8 @@ async def test_addresses_are_rationed_one_by_one() -> None:
     assert statuses == [202, 202, 429, 429]
 
 
-async def test_nothing_is_decoded_before_it_is_authentic() -> None:
-    """What breaks decoding is refused as what it is: not authentic."""
+async def test_a_body_is_not_decoded_before_it_is_authentic() -> None:
+    """A body that cannot be decoded is refused for its signature."""
     async with receiving(knock=True) as received:
         answered = await call(received.app, "/in/provider", b"[" * 500, headers={"x-knock": "no"})
         assert answered.status == 401
@@ -212,7 +214,7 @@ async def test_nothing_is_decoded_before_it_is_authentic() -> None:
         assert received.written.receipts[0].events[0].broken
 
 
-async def test_who_leaves_gets_no_answer() -> None:
+async def test_a_client_that_disconnects_gets_no_answer() -> None:
     async def receive() -> Any:
         return {"type": "http.disconnect"}
 
@@ -223,7 +225,7 @@ async def test_who_leaves_gets_no_answer() -> None:
     assert answered.status == 0
 
 
-async def test_a_fault_of_the_receiver_is_no_success() -> None:
+async def test_an_error_in_the_receiver_is_answered_500() -> None:
     with collected("debug") as lines:
         async with receiving() as received:
             received.sources["provider"].receipt = None  # type: ignore[method-assign,assignment]
@@ -236,14 +238,14 @@ async def test_a_fault_of_the_receiver_is_no_success() -> None:
     assert [line["message"] for line in lines] == ["webhook failed"]
 
 
-async def test_a_fault_after_the_commit_leaves_nobody_without_an_answer() -> None:
+async def test_an_error_after_the_commit_is_answered_500() -> None:
     async with receiving() as received:
         received.metrics.webhooks.accepted = None  # type: ignore[method-assign,assignment]
         assert (await received.post()).status == 500
         assert (received.app.in_flight.requests, received.app.in_flight.bytes) == (0, 0)
 
 
-async def test_no_secret_and_nothing_of_a_request_is_logged() -> None:
+async def test_log_lines_hold_no_secret_and_no_body() -> None:
     sources = {"provider": PROVIDER, "bearer": {**PROVIDER, "scheme": "github", "keys": KEYS}}
     with collected("debug") as lines:
         async with receiving(sources) as received:
@@ -259,7 +261,7 @@ async def test_no_secret_and_nothing_of_a_request_is_logged() -> None:
     assert "private" not in shown
 
 
-async def test_refusals_are_a_few_lines_a_second() -> None:
+async def test_refusals_are_logged_a_few_times_per_second() -> None:
     with collected("debug") as lines:
         async with receiving() as received:
             for _ in range(500):
@@ -269,7 +271,7 @@ async def test_refusals_are_a_few_lines_a_second() -> None:
     assert 1 <= len([line for line in lines if line["message"] == "webhook refused"]) <= 20
 
 
-async def test_a_request_s_trace_goes_to_its_event() -> None:
+async def test_an_event_has_the_trace_of_its_request() -> None:
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     later = f"01{trace[2:]}-more"
     none = "00-" + "0" * 32 + "-b7ad6b7169203331-01"

@@ -1,9 +1,10 @@
-"""Stores a page of messages: made to events, written, halved where the database refuses one.
+"""Stores a page of messages: makes events of them, writes them, halves a page that is refused.
 
-Promises that nothing of a page whose topic is paused is stored; that what the database refuses, or
-takes too long for by itself, is a dead letter, and its neighbours are stored; that messages of one
-stream are stored in order, and that whatever comes after an error is stored again or passed over,
-never left out. Known limit: a page is in memory as a whole, and once more as events.
+Promises that nothing of a page is stored while one of its topics is paused; that a message which
+the database refuses, or which takes too long alone, becomes a dead letter, and the others are
+stored; that messages of one stream are stored in order, and that messages after a failed one are
+stored again or passed over, never left out. Known limit: a whole page is in memory, and once more
+as events.
 *See:* `compiled.py`, `streams.py`; `reading.py`, which acknowledges.
 """
 
@@ -29,13 +30,14 @@ from inboxd.telemetry.messages import SourceMetrics
 
 _log = get_logger(__name__)
 
-# What is decoded before others have their turn on the loop: bytes, with those of a message itself.
-_TURN = 256 * 1024
-_MESSAGE = 1024
+# Bytes to decode before the event loop serves other tasks; and bytes that a message counts at
+# least.
+_TURN_BYTES = 256 * 1024
+_MESSAGE_BYTES = 1024
 
 
 class TopicsPaused(Exception):
-    """Events of a page would go to topics that are paused."""
+    """Events of a page belong to paused topics."""
 
     def __init__(self, names: frozenset[str]) -> None:
         super().__init__(names)
@@ -43,7 +45,7 @@ class TopicsPaused(Exception):
 
 
 class PageStoring:
-    """How pages of one consumer are stored."""
+    """Stores pages of one consumer."""
 
     def __init__(
         self,
@@ -54,7 +56,7 @@ class PageStoring:
         controls: Controls,
         metrics: SourceMetrics,
     ) -> None:
-        """Store what is new of these streams."""
+        """Store new messages of these streams."""
         self._source = source
         self._streams = streams
         self._pool = pool
@@ -63,9 +65,9 @@ class PageStoring:
         self._metrics = metrics
 
     async def store(self, page: Sequence[IncomingMessage]) -> None:
-        """Store all of it; then it is durable.
+        """Store the page durably.
 
-        Raises TopicsPaused, and then nothing is stored; LeaseLost; what the database raises.
+        Raises TopicsPaused, and then nothing is stored; LeaseLost; the database's errors.
         """
         messages = await self._made(page)
         await self._check_topics(messages)
@@ -76,14 +78,14 @@ class PageStoring:
         found, weight = [], 0
         for message in page:
             found.append(self._source.received(message))
-            weight += len(message.body) + _MESSAGE
-            if weight > _TURN:
+            weight += len(message.body) + _MESSAGE_BYTES
+            if weight > _TURN_BYTES:
                 weight = 0
                 await checkpoint()
         return found
 
     async def _check_topics(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Raise TopicsPaused. Those that the settings name were asked for before."""
+        """Raise TopicsPaused. Topics that the settings name were checked before."""
         paused = self._controls.named("topic")
         if not paused or self._source.settings.topics:
             return
@@ -94,7 +96,7 @@ class PageStoring:
             raise TopicsPaused(frozenset(found))
 
     async def _store_each(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Store them; halved until what spoils them is alone."""
+        """Store messages, halved until the failing one is isolated."""
         parts, instead = [messages], None
         while parts:
             part = parts.pop()
@@ -127,7 +129,7 @@ class PageStoring:
         )
 
     async def _leave_taken(self) -> None:
-        """Leave to others what they have opened, where their group divides the streams.
+        """Drop streams that others have opened, if the broker's group divides the streams.
 
         Raises LeaseLost or StreamReset.
         """
@@ -135,7 +137,10 @@ class PageStoring:
             raise LeaseLost(f"another worker reads the source {self._source.name!r} by now")
 
     def _instead(self, message: ReceivedMessage, error: Exception) -> ReceivedMessage:
-        """A dead letter for what the database refuses. Raises the error if it does not."""
+        """A dead letter for a message that the database refuses or is too slow for.
+
+        Raises other errors.
+        """
         if not (is_refusal(error) or is_late(error)):
             raise error
         why = "refuses it" if is_refusal(error) else "takes too long for it"
@@ -154,7 +159,7 @@ class PageStoring:
 def _portions(
     messages: Sequence[ReceivedMessage], most: int
 ) -> Iterator[Sequence[ReceivedMessage]]:
-    """Cut so that each has at most so many bytes of bodies, a last one more."""
+    """Cut the messages into parts whose bodies have about `most` bytes each."""
     begin, weight = 0, 0
     for end, message in enumerate(messages, 1):
         weight += len(message.body)

@@ -1,8 +1,8 @@
 """Receipts as the content of frames.
 
-Owns the form: the length of a JSON document, the document, the raw body. Promises: what is decoded
-is what was encoded, the order stamp included; a payload that is the body itself is stored once; a
-form that this version does not know is told, not guessed.
+Owns the form: the length of a JSON document, the document, the raw body. Promises: decoding returns
+what was encoded, with the order stamp; a payload equal to the body is stored once; an unknown form
+is reported, not guessed.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -24,21 +24,21 @@ _UNREADABLE = (AttributeError, KeyError, OverflowError, StructError, TypeError, 
 
 
 class Order(NamedTuple):
-    """The place of a receipt among those of its host: which boot, and nanoseconds since then."""
+    """The order of a receipt on its host: number of the boot, and nanoseconds since that."""
 
     boot: int
     since: int
 
 
 class SpooledReceipt(NamedTuple):
-    """A receipt, and its place in the order of all that this host spooled."""
+    """A receipt, and its place in the order of all spooled receipts of its host."""
 
     order: Order
     receipt: Receipt
 
 
 def encode(order: Order, receipt: Receipt) -> bytes:
-    """The content of its frame."""
+    """The content of the receipt's frame."""
     text = receipt.body
     document = orjson.dumps(
         {
@@ -59,7 +59,7 @@ def encode(order: Order, receipt: Receipt) -> bytes:
 
 
 def decode(content: bytes) -> SpooledReceipt:
-    """The receipt of a frame. Raises UnreadableReceipt for what is not one of this form."""
+    """The receipt of a frame. Raises UnreadableReceipt for any other content."""
     try:
         (length,) = _LENGTH.unpack_from(content)
         body = content[_LENGTH.size + length :]

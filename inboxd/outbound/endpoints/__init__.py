@@ -1,1 +1,1 @@
-"""Webhooks out: the endpoints that get them, and their deliveries."""
+"""Webhooks out: the endpoints that receive them, and their deliveries."""
