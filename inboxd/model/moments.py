@@ -1,7 +1,7 @@
 """Points in time as people write them: "2h" before now, or a time in ISO 8601.
 
-Promises: a text that is neither is refused in words to act on.
-Known limit: what is told from now on is told by this machine's clock.
+Promises: any other text is refused with a remedy.
+Known limit: times relative to now use this machine's clock.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from inboxd.model import duration
 
 
 def read_since(text: str) -> datetime:
-    """A time: a duration before now ("2h"), or ISO 8601, in local time if it names no zone.
+    """Read a time: a duration before now ("2h"), or ISO 8601, local time without a zone.
 
     Raises UsageError.
     """
@@ -19,7 +19,10 @@ def read_since(text: str) -> datetime:
 
 
 def read_back(text: str) -> datetime | timedelta:
-    """As `read_since`; a duration is left to whoever knows what time it is. Raises UsageError."""
+    """Read a time like `read_since`; a duration is returned for callers with another clock.
+
+    Raises UsageError.
+    """
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -31,7 +34,7 @@ def read_back(text: str) -> datetime | timedelta:
 
 
 def read_until(text: str) -> datetime:
-    """A time: "now", a duration from now ("2h"), or ISO 8601 as above. Raises UsageError."""
+    """Read a time: "now", a duration from now ("2h"), or ISO 8601 as above. Raises UsageError."""
     return _read("0s" if text == "now" else text, 1)
 
 

@@ -1,10 +1,10 @@
-"""Brokers, relays and sources of messages whose settings contradict each other.
+"""Contradictions within the settings of brokers, relays and sources of messages.
 
-Owns the rules of `[brokers.NAME]`, `[relays.NAME]` and `[inbound.messages.NAME]`. Promises that
-each is judged only if all that is said of it, and of its broker, is right by itself. Known limits:
-whether an extra is installed, and what plugins publish to, is found out by `inboxd check`; what
-`[topics]` may say of a relay's topic, when the plugins are loaded.
-*See:* `inboxd/settings/contradictions.py`, which asks.
+Owns the rules of `[brokers.NAME]`, `[relays.NAME]` and `[inbound.messages.NAME]`. Promises that a
+rule is applied only if its table, and that of its broker, are valid by themselves. Known limits:
+`inboxd check` finds out whether an extra is installed and whether a plugin provides a publisher;
+`[topics]` of a relay's topic is checked when the plugins are loaded.
+*See:* `inboxd/settings/contradictions.py`, which calls this.
 """
 
 from collections.abc import Iterator
@@ -16,31 +16,31 @@ from inboxd.settings.brokers import BUILT_IN, Broker, MessageSource, Relay
 from inboxd.settings.inbound_contradictions import points_into_text
 from inboxd.settings.sections import Settings
 
-# What a source consumes from, by the kind of its broker: one of these.
+# The settings that name what a source consumes, by the kind of its broker: exactly one is set.
 _CONSUMED = {
     "kafka": ("kafka_topics",),
     "nats": ("nats_stream",),
     "rabbitmq": ("rabbitmq_queue", "rabbitmq_stream"),
 }
 _KINDS = ", ".join(BUILT_IN)
-# NATS takes a password alone for a token.
+# NATS takes a password without a user as a token.
 _NEED_A_USER = ("kafka", "rabbitmq")
 # Settings of a broker that only one kind has.
 _OF_ONE_KIND = {"mechanism": "kafka", "virtual_host": "rabbitmq"}
 
-# Tables and what is in them, with what contradicts.
+# A table's name, its settings, and one contradiction in them.
 _Found = Iterator[tuple[str, Section, str]]
 
 
 def in_brokers(settings: Settings) -> Iterator[str]:
-    """All of them, each with the places of the values of its table."""
+    """Yield every contradiction, with the places of the values of its table."""
     for table, section, found in (*_brokers(settings), *_relays(settings), *_sources(settings)):
         place = settings.places_of(table, section)
         yield f"{place}: [{table}]: {found}" if place else f"[{table}]: {found}"
 
 
 def in_broker(name: str, broker: Broker) -> Iterator[str]:
-    """Those of one broker, whose settings are right by themselves."""
+    """Yield the contradictions of one broker whose settings are valid by themselves."""
     yield from _reached(broker)
     yield from _login(name, broker)
     yield from _tls(broker)
@@ -95,9 +95,9 @@ def _reached(broker: Broker) -> Iterator[str]:
     for server in broker.servers:
         host, _, port = server.rpartition(":")
         if "@" in server:
-            yield "servers has a login in it, where it is shown; set user and password_file"
+            yield "servers must not hold a login, since it is shown; set user and password_file"
         elif not (host and port.isdecimal() and "/" not in server):
-            yield f'{server!r} in servers is not "host:port"; write it so, without a scheme'
+            yield f'{server!r} in servers is not "host:port"; write it without a scheme'
     for setting, kind in _OF_ONE_KIND.items():
         if broker.kind != kind and _is_set(broker, setting):
             yield f"{setting} is for {kind}, and this broker is {broker.kind}; leave it out"
@@ -133,7 +133,7 @@ def _tls(broker: Broker) -> Iterator[str]:
 
 
 def _broker(settings: Settings, name: str) -> Iterator[str]:
-    """That the broker is there."""
+    """Check that the broker exists."""
     if not name:
         yield "broker is missing; set it to the name of one of [brokers]"
     elif name not in settings.brokers and settings.knows("brokers", name):
@@ -141,7 +141,7 @@ def _broker(settings: Settings, name: str) -> Iterator[str]:
 
 
 def _kind(settings: Settings, name: str) -> str:
-    """The kind of a broker; empty: it is missing, or there is a mistake in it."""
+    """The kind of a broker; empty: the broker is missing or invalid."""
     known = name in settings.brokers and settings.knows("brokers", name)
     return settings.brokers[name].kind if known else ""
 
@@ -180,7 +180,7 @@ def _consumes(settings: Settings, source: MessageSource) -> Iterator[str]:
         if other in BUILT_IN and other != kind and _is_set(source, setting):
             yield f"{setting} is for {other}, and broker {source.broker!r} is {kind}; leave it out"
     if source.rabbitmq_queue and kind == "rabbitmq" and _is_set(source, "begin"):
-        yield "begin is for streams, and a RabbitMQ queue has what is in it; leave it out"
+        yield "begin is for streams, not for a RabbitMQ queue; leave it out"
 
 
 def _pages(source: MessageSource) -> Iterator[str]:
@@ -202,15 +202,15 @@ def _reads(source: MessageSource) -> Iterator[str]:
 def _is_no_webhook_source(settings: Settings, name: str) -> Iterator[str]:
     if name in settings.inbound.webhooks:
         yield (
-            f"[inbound.webhooks.{name}] has the same name, and events are told apart by it; rename "
-            "one of them"
+            f"[inbound.webhooks.{name}] has the same name, which events carry as their source; "
+            "rename one of them"
         )
 
 
 def _both(
     settings: Settings, one: tuple[str, MessageSource], other: tuple[str, MessageSource]
 ) -> Iterator[str]:
-    """What two sources must not share."""
+    """Yield what two sources of messages must not share."""
     (name, first), (second_name, second) = one, other
     if first.broker != second.broker:
         return
@@ -236,6 +236,6 @@ def _both(
 
 
 def _is_set(section: Section, setting: str) -> bool:
-    """Whether it is something else than by default."""
+    """Whether the value differs from the default."""
     field = type(section).model_fields[setting]
     return bool(getattr(section, setting) != field.default)

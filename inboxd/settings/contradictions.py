@@ -1,8 +1,8 @@
-"""Settings that are right by themselves and contradict each other.
+"""Contradictions between settings that are valid by themselves.
 
-Owns the rules between settings, each with those that it rests on. Promises that a rule is asked
-only where all that it rests on is known: the default that stands in for a wrong value contradicts
-nothing. Known limit: what only the plugins know is checked when they are loaded.
+Owns the rules between settings, each with the keys that it rests on. Promises that a rule is
+applied only if all its keys are known: the default that replaces an invalid value contradicts
+nothing. Known limit: rules that need the plugins are checked when the plugins are loaded.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ _RULES: list[tuple[tuple[str, ...], _Rule]] = []
 
 
 def contradictions(settings: Settings) -> Iterator[str]:
-    """All of them, each with the places of its values."""
+    """Yield every contradiction, with the places of its values."""
     for keys, rule in _RULES:
         if all(settings.knows(*key.split(".")) for key in keys):
             sources = dict.fromkeys(settings.source_of(key) for key in keys)
@@ -88,8 +88,8 @@ def _loopback_unless_encrypted(settings: Settings) -> Iterator[str]:
     if not (http.allow_remote or http.certificate or is_loopback(http.host)):
         yield (
             f"[inbound.http]: host {http.host!r} can be reached from other machines, and nothing "
-            "is encrypted; use 127.0.0.1 with a proxy that ends TLS, set certificate and "
-            "private_key, or set allow_remote = true where only such a proxy reaches it"
+            "is encrypted; use 127.0.0.1 with a proxy that terminates TLS, set certificate "
+            "and private_key, or set allow_remote = true where only such a proxy reaches it"
         )
 
 
@@ -112,8 +112,8 @@ def _spool_answers_in_time(settings: Settings) -> Iterator[str]:
     spool = settings.inbound.spool
     if spool.path is not None and spool.after >= settings.inbound.http.answer_within:
         yield (
-            "[inbound.spool]: after must be less than inbound.http.answer_within, or requests are "
-            "given up before they are spooled"
+            "[inbound.spool]: after must be less than inbound.http.answer_within, or requests "
+            "time out before they are spooled"
         )
 
 

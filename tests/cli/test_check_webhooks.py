@@ -55,7 +55,7 @@ def test_what_would_be_lost(check: Check) -> None:
     assert "none of its 1 key counts now" in lines[0]["found"]
     assert all(each["remedy"] for each in lines)
     (doubt,) = of(result, "settings")
-    assert "nobody is subscribed to its type 'test.unknown'" in doubt["found"]
+    assert "no handler subscribes to its type 'test.unknown'" in doubt["found"]
 
 
 @pytest.mark.parametrize(

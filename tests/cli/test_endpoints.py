@@ -73,7 +73,7 @@ def test_a_secret_of_ones_own_is_not_shown(cli: Cli, sql: Sql, tmp_path: Any) ->
         (("a", "http://127.1/in", "--type", "*"), "an IPv4 address in four numbers"),
         (("a", "https://a.example", "--type", "us*"), "the type 'us*' must be a type such as"),
         (("a", "https://a.example"), "which types does it get?"),
-        (("a", "https://a.example", "--type", "*", "--rate", "fast"), "a rate is a number by"),
+        (("a", "https://a.example", "--type", "*", "--rate", "fast"), "a rate is a number per"),
         (("a", "https://a.example", "--type", "*", "--disable-after", "0s"), "longer than 0s"),
     ],
 )

@@ -125,7 +125,7 @@ def test_check_refuses_a_template_that_leads_anywhere(
     result = cli("check")
     assert result.code == 78
     assert "[links] entity" in result.err
-    assert "begins with http:// or https://" in result.err
+    assert "must begin with http:// or https://" in result.err
 
 
 def test_a_topic_says_what_its_types_are(cli: Cli) -> None:

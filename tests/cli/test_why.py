@@ -63,7 +63,7 @@ def test_of_a_worker_that_is_gone_the_doctor_and_the_sentence_agree(cli: Cli, sq
         " ('email', 'mail.send', 'running', gen_random_uuid(), now() - interval '1 day')"
         " returning id"
     )
-    assert "is gone, and no other takes back by itself" in cli("commands", "why", id_).out
+    assert "is gone, and no other worker takes back its commands" in cli("commands", "why", id_).out
     (stuck,) = [
         each
         for each in cli("doctor", "--json").json["findings"]

@@ -35,7 +35,7 @@ async def test_the_publisher_of_the_page_publishes(tmp_path: Path, strict: Stric
     plugin.write_text(code)
     assert_accepted(strict(plugin))
     names: dict[str, Any] = {"__name__": "publishing_page"}
-    exec(code, names)  # noqa: S102 - it is our own page
+    exec(code, names)  # noqa: S102 - code of our own page
     told: dict[int, Exception | None] = {}
     taken: list[bytes] = []
 

@@ -170,7 +170,7 @@ SILENT: Any = _Silent()
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (NewCommand("a", correlation_id="x"), "correlation_id is given to the whole, once"),
+        (NewCommand("a", correlation_id="x"), "correlation_id belongs to the whole"),
         (NewCommand(""), "type has 0 bytes"),
         (NewCommand("a", priority=10**6), "priority must lie between"),
         ({"type": "a"}, "command 0 is a dict"),

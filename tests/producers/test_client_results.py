@@ -161,7 +161,7 @@ async def test_what_has_not_ended_in_time_is_said_with_its_status(database: Data
         began = time.monotonic()
         with (
             bounded(),
-            pytest.raises(ResultTimeout, match=r"is pending after [\d.]+ s: it goes on") as late,
+            pytest.raises(ResultTimeout, match=r"is pending after [\d.]+ s: it continues") as late,
         ):
             await inbox.result(connection, sent.command_id, timeout="300ms")
         assert late.value.status == "pending"
@@ -200,7 +200,7 @@ async def test_what_is_left_of_a_longer_time_is_the_pools(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the pool would give up earlier by itself."""
-    monkeypatch.setattr("inboxd.client.results._ONE_LOOK", 0.0)
+    monkeypatch.setattr("inboxd.client.results._LEAST_LOOK_SECONDS", 0.0)
     with ConnectionPool(database.dsn, min_size=1, max_size=1, timeout=0.01, open=True) as pool:
         began = time.monotonic()
         with pool.connection(5), pytest.raises(ResultTimeout) as late:

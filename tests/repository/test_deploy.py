@@ -1,4 +1,4 @@
-"""What `deploy/` has: systemd takes its units, and they do not drift apart."""
+"""Files of `deploy/`: systemd accepts the units, and the units agree with each other."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ SERVICES = ("inboxd.service", "inboxd@.service", "inboxd-receive.service")
 
 
 def lines_of(name: str) -> list[str]:
-    """Of a unit, without comments."""
+    """The lines of a unit, without comments."""
     lines = (DEPLOY / name).read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -35,7 +35,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
         pytest.skip("systemd-analyze is not installed: apt install systemd")
     for unit in (*SERVICES, "inboxd-receive.socket"):
         text = (DEPLOY / unit).read_text()
-        # The program is looked for where the units have it.
+        # `systemd-analyze` looks for the program at the path of the unit.
         (tmp_path / unit).write_text(text.replace("/opt/inboxd/bin/inboxd", "/bin/true"))
     units = [unit.replace("@", "@mails") for unit in (*SERVICES, "inboxd-receive.socket")]
     done = subprocess.run(
@@ -49,7 +49,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES[1:])
-def test_all_are_locked_down_alike(service: str) -> None:
+def test_all_units_have_the_same_restrictions(service: str) -> None:
     def rules(name: str) -> list[str]:
         lines = lines_of(name)
         return lines[lines.index("DynamicUser=yes") : lines.index("[Install]")]
@@ -57,21 +57,21 @@ def test_all_are_locked_down_alike(service: str) -> None:
     assert rules(service) == rules(SERVICES[0])
 
 
-def test_the_socket_has_the_name_by_which_the_program_knows_it() -> None:
+def test_socket_unit_has_the_name_that_the_program_expects() -> None:
     assert value("inboxd-receive.socket", "FileDescriptorName") == INBOUND
     assert value("inboxd-receive.socket", "Backlog") == str(BACKLOG)
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_only_the_main_process_is_told_to_stop_and_to_reload(service: str) -> None:
+def test_only_the_main_process_gets_stop_and_reload(service: str) -> None:
     assert value(service, "KillMode") == "mixed"
     assert value(service, "ExecReload") == "/bin/kill -HUP $MAINPID"
     assert value(service, "RestartPreventExitStatus") == "78"
     assert re.match(r"/opt/inboxd/bin/inboxd (run|receive) ", value(service, "ExecStart"))
 
 
-def test_no_units_port_is_the_default_of_another_listener() -> None:
-    """With [admin] in the file that both units share, the receiver would end with 78."""
+def test_ports_of_units_differ_from_defaults_of_other_listeners() -> None:
+    """Both units share one file: with [admin] in it, the receiver would end with exit code 78."""
     given = re.findall(r"INBOXD_HTTP__PORT=(\d+)", (DEPLOY / SERVICES[-1]).read_text())
     assert given
     others = load(None, {})
@@ -80,7 +80,7 @@ def test_no_units_port_is_the_default_of_another_listener() -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_no_core_file_is_left_of_secrets(service: str) -> None:
+def test_core_files_are_disabled(service: str) -> None:
     assert value(service, "LimitCORE") == "0"
 
 
@@ -91,7 +91,7 @@ def test_the_image_has_the_versions_that_were_tested() -> None:
 
 
 def manifests() -> dict[tuple[str, str], str]:
-    """What `kubernetes.yaml` has, by kind and name."""
+    """The manifests of `kubernetes.yaml`, by kind and name."""
     found = {}
     for text in (DEPLOY / "kubernetes.yaml").read_text().split("\n---\n"):
         [kind] = re.findall(r"^kind: (\w+)$", text, re.MULTILINE)
@@ -101,7 +101,7 @@ def manifests() -> dict[tuple[str, str], str]:
 
 
 def settings_of_pods(name: str, folder: Path) -> Settings:
-    """Those of a ConfigMap; its password is in a file of the test's."""
+    """The settings of a ConfigMap, with a password file of the test."""
     [lines] = re.findall(r"  config\.toml: \|\n((?:    .*\n?|\n)+)", manifests()["ConfigMap", name])
     password = folder / "password"
     password.write_text("secret")
@@ -122,8 +122,8 @@ def test_the_admin_api_of_pods_is_on_loopback_with_a_token_from_a_secret(tmp_pat
     assert "inboxd-admin" not in manifests()["StatefulSet", "inboxd-receive"]
 
 
-def test_each_pod_logs_in_with_a_narrow_role_and_sees_no_other_password(tmp_path: Path) -> None:
-    """The owner's, who may change the schema, is the migration's alone."""
+def test_each_pod_has_a_narrow_role_and_only_its_password(tmp_path: Path) -> None:
+    """Only the migration has the owner's role, which may change the schema."""
     roles = dict(
         re.findall(
             r"CREATE ROLE (\w+) LOGIN PASSWORD '\.\.\.' IN ROLE (\w+);",
@@ -147,20 +147,22 @@ def test_each_pod_logs_in_with_a_narrow_role_and_sees_no_other_password(tmp_path
     assert "inboxd-receive" not in worker
 
 
-def test_receivers_in_pods_believe_no_network(tmp_path: Path) -> None:
+def test_receivers_in_pods_trust_single_addresses_only(tmp_path: Path) -> None:
     inbound = settings_of_pods("inboxd-receive", tmp_path).inbound
     for believed in inbound.http.trusted_proxies:
         assert ip_network(believed).num_addresses == 1
     told = re.findall(
         r'trusted_proxies = \["([^"]+)"\]', manifests()["ConfigMap", "inboxd-receive"]
     )
-    assert all(ip_network(each).num_addresses == 1 for each in told), "nor does a comment say so"
+    assert all(ip_network(each).num_addresses == 1 for each in told), (
+        "comments show no network either"
+    )
     spool = str(inbound.spool.path)
     assert f"mountPath: {spool.rpartition('/')[0]}" in manifests()["StatefulSet", "inboxd-receive"]
 
 
-def test_a_source_has_one_receiver_of_several(tmp_path: Path) -> None:
-    """Else two spools keep no order: `docs/spool.md` says what is lost then."""
+def test_each_source_is_routed_to_one_receiver(tmp_path: Path) -> None:
+    """Two spools of one source keep no order: see `docs/spool.md`."""
     found = manifests()
     assert "  replicas: 2\n" in found["StatefulSet", "inboxd-receive"]
     ingress = found["Ingress", "inboxd-receive"]
@@ -177,7 +179,7 @@ def test_a_source_has_one_receiver_of_several(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["inboxd", "inboxd-receive"])
-def test_who_is_not_named_gets_nowhere(name: str, tmp_path: Path) -> None:
+def test_unnamed_traffic_is_refused(name: str, tmp_path: Path) -> None:
     policy = manifests()["NetworkPolicy", name]
     pods = manifests()["Deployment" if name == "inboxd" else "StatefulSet", name]
     assert f"podSelector: {{ matchLabels: {{ app.kubernetes.io/name: {name} }} }}" in policy
@@ -187,9 +189,11 @@ def test_who_is_not_named_gets_nowhere(name: str, tmp_path: Path) -> None:
     open_ = {int(port) for port in re.findall(r"port: (\d+)", ingress)}
     ports = {int(port) for port in re.findall(r"containerPort: (\d+)", pods)}
     assert open_ == ports - {settings_of_pods("inboxd", tmp_path).admin.port}
-    assert ingress.count("- from: [{ namespaceSelector") == len(open_), "each from somebody"
+    assert ingress.count("- from: [{ namespaceSelector") == len(open_), (
+        "each port has a named sender"
+    )
     assert "port: 5432" in egress
-    assert ("ipBlock" in egress) == (name == "inboxd"), "receivers call nobody"
+    assert ("ipBlock" in egress) == (name == "inboxd"), "receivers make no outgoing calls"
     if name == "inboxd":
         assert "cidr: 0.0.0.0/0, except: [10.0.0.0/8," in egress
 

@@ -1,4 +1,4 @@
-"""Plain words: sentences that have to be read twice become fewer, and users see none."""
+"""Sentences that must be read twice become fewer; users' texts contain none."""
 
 import pytest
 
@@ -9,11 +9,10 @@ AGAIN = "python tests/support/english.py --write"
 
 @pytest.fixture(scope="module")
 def found() -> list[Offence]:
-    """All that there are."""
     return list(offences(tracked()))
 
 
-def test_no_file_has_more_than_it_had(found: list[Offence]) -> None:
+def test_no_count_of_a_file_rises(found: list[Offence]) -> None:
     held, there = written(), counts(found)
     more = {key: count for key, count in there.items() if count > held.get(key, 0)}
     shown = "\n".join(
@@ -21,10 +20,10 @@ def test_no_file_has_more_than_it_had(found: list[Offence]) -> None:
         for each in found
         if (each.file, each.kind) in more
     )
-    assert not more, f"say it in plain words:\n{shown}"
+    assert not more, f"use plain words:\n{shown}"
 
 
-def test_the_counts_fall_with_the_sentences(found: list[Offence]) -> None:
+def test_counts_are_lowered_with_the_sentences(found: list[Offence]) -> None:
     held, there = written(), counts(found)
     fewer = {key: count for key, count in held.items() if there.get(key, 0) < count}
     assert not fewer, f"{COUNTS.name} holds too many: {AGAIN}"

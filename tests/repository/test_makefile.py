@@ -1,4 +1,4 @@
-"""What `make` sets up for a target is what the target needs."""
+"""`make` installs only the requirements of a target."""
 
 import subprocess
 
@@ -8,7 +8,7 @@ from tests.support.environments import ROOT
 
 
 @pytest.mark.parametrize("target", ["dist", "wheel"])
-def test_a_wheel_is_built_without_the_tools_of_tests(target: str) -> None:
+def test_wheel_is_built_without_test_dependencies(target: str) -> None:
     asked = ["make", "--dry-run", "--always-make", "--no-print-directory", target]
     told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     installs = [line for line in told.splitlines() if " install " in line and "pip" in line]

@@ -1,4 +1,4 @@
-"""The example of the settings and their page: all of them, with their defaults and reasons."""
+"""The example file and the page of settings: complete, with defaults and descriptions."""
 
 import re
 import tomllib
@@ -35,7 +35,7 @@ EXAMPLE = ROOT / "config.example.toml"
 DOCS = ROOT / "docs" / "settings.md"
 
 
-# Sections that the operator names, with the name that the example uses.
+# Sections with names given by the operator, and the names in the example.
 NAMED: dict[str, tuple[str, type[BaseModel]]] = {
     "topics": ("rewards", TopicOverride),
     "queues": ("email", Queue),
@@ -50,8 +50,8 @@ NAMED: dict[str, tuple[str, type[BaseModel]]] = {
     "inbound.messages": ("users", MessageSource),
 }
 
-# What cannot be beside the rest of the example: for another scheme, signature or kind of broker, or
-# said in another way.
+# Settings that exclude others of the example: for another scheme, signature or kind of broker, or
+# another form of the same.
 ALTERNATIVES = {
     "inbound.webhooks": {"type_from", "type_prefix", "certificate", "options"},
     "inbound.messages": {
@@ -84,18 +84,18 @@ def fields() -> Iterator[tuple[str, str, Any]]:
 
 
 def uncommented() -> dict[str, Any]:
-    # Prose has a space behind its "#", a setting without a default has none, a directive a colon.
+    # In the example, prose has a space after "#", a setting has none, a directive has a colon.
     return tomllib.loads(re.sub(r"(?m)^#(?=[^\s:])", "", EXAMPLE.read_text(encoding="utf-8")))
 
 
 def by_section(tree: dict[str, Any]) -> dict[str, Any]:
-    """The tables of a file, those of `[inbound]` and `[outbound]` each by its own name."""
+    """The tables of a file; those of `[inbound]` and `[outbound]` each under its own name."""
     nested = {outer: tree.pop(outer) for outer in ("inbound", "outbound")}
     inner = {f"{o}.{name}": table for o, tables in nested.items() for name, table in tables.items()}
     return {**tree, **inner}
 
 
-def test_example_as_it_stands_is_the_defaults() -> None:
+def test_unchanged_example_has_the_defaults() -> None:
     assert load(EXAMPLE, {}).model_dump() == load(None, {}).model_dump()
 
 
@@ -117,16 +117,16 @@ def test_example_is_valid_with_every_line_active() -> None:
             table = table[part]
         for key in keys:
             del table[key]
-    shown["targets"]["bank"]["keys"][0]["secret"] = "as its file has it"
+    shown["targets"]["bank"]["keys"][0]["secret"] = "the secret of the file"
     assert [*contradictions(Settings(**shown))] == []
 
 
-def test_the_example_changes_nothing_until_it_is_changed() -> None:
+def test_every_setting_of_the_example_is_commented_out() -> None:
     active = tomllib.loads(EXAMPLE.read_text(encoding="utf-8"))
     assert not any(by_section(active).values()), "every setting is commented out"
 
 
-def test_what_is_no_default_is_marked_as_an_example() -> None:
+def test_setting_without_a_default_is_marked_as_an_example() -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
     shown = by_section(uncommented())
     defaults = by_section(Settings().model_dump(mode="json", by_alias=True))
@@ -145,7 +145,7 @@ def test_what_is_no_default_is_marked_as_an_example() -> None:
 
 
 @pytest.mark.parametrize("page", [EXAMPLE, DOCS], ids=["example", "docs"])
-def test_page_says_why_of_every_setting(page: Path) -> None:
+def test_page_has_the_description_of_every_setting(page: Path) -> None:
     text = " ".join(page.read_text(encoding="utf-8").replace("\n# ", " ").split())
     for section, key, field in fields():
         assert field.description, f"{section}.{key} has no description"

@@ -66,7 +66,7 @@ async def test_row_of_a_silent_worker_names_the_time_of_its_return(world: World)
     silent = "update inboxd.workers set beat_at = now() - $1::interval where id = $2"
     await world.session.execute(silent, timedelta(seconds=20), world.me.id)
     name, sentence = await _said(world)
-    assert (name, "w-1 has said nothing for 20s" in sentence) == ("lost, alone", True)
+    assert (name, "w-1 has sent no heartbeat for 20s" in sentence) == ("lost, alone", True)
     other = await join(world.session, "other")
     name, sentence = await _said(world)
     assert name == "lost"
@@ -208,8 +208,8 @@ async def test_dead_letters_of_a_batch_are_left_if_success_is_awaited(world: Wor
         name, sentence = await _said(world)
         told[name] = sentence.partition(": ")[2]
     assert told == {
-        "batch, dead": "3 of 1,000 are left, of them dead letters: 1.",
-        "batch": "2 of 1,000 are left.",
+        "batch, dead": "3 of 1,000 members are left, including dead letters: 1.",
+        "batch": "2 of 1,000 members are left.",
     }
 
 
@@ -396,15 +396,15 @@ async def test_brief_answer_does_not_tell_the_number_of_others(world: World) -> 
     await world.begin("commands")
     await _make_wait_for(world, 12)
     found = brief(await world.document())
-    assert found["sentence"] == "It waits for others."
+    assert found["sentence"] == "It waits for other rows."
     assert found["causes"] == [
-        {"cause": "waits", "text": "It waits for others", "facts": {}, "reason": None}
+        {"cause": "waits", "text": "It waits for other rows", "facts": {}, "reason": None}
     ]
     await world.begin("commands", priority=5)
     for _ in range(3):
         await world.write()
     found = brief(await world.document())
-    assert found["sentence"] == "Others are claimed first. And then: Nothing holds it."
+    assert found["sentence"] == "Other rows are claimed first. And then: Nothing holds it."
 
 
 async def test_brief_sentences_about_workers_are_true(world: World) -> None:
@@ -414,7 +414,8 @@ async def test_brief_sentences_about_workers_are_true(world: World) -> None:
     await world.set(f"worker_id = '{world.me.id}'")
     assert brief(await world.document())["sentence"] == "It runs now."
     await world.session.execute("update inboxd.workers set beat_at = now() - interval '1 minute'")
-    assert brief(await world.document())["sentence"] == "Its worker has said nothing for a while."
+    told = brief(await world.document())["sentence"]
+    assert told == "Its worker has sent no heartbeat for a while."
 
 
 def test_each_text_is_given_for_a_real_row() -> None:

@@ -150,8 +150,8 @@ async def test_the_sentence_names_the_queue(world: World) -> None:
     await world.begin("commands", priority=5)
     await world.write(queue="else")
     assert (await _said(world))[1] == (
-        "Claims take others first, as far as these may run: 1, from queue else on. And then: "
-        "Nothing holds it: it is the next of its lane, or is claimed just now."
+        "Claims take other rows first, if these may run: 1, beginning with queue else. And then: "
+        "Nothing holds it: it is the next of its lane, or is being claimed."
     )
     await world.session.execute(
         "insert into inboxd.commands (queue, type) select 'else', $1 from generate_series(1, 120)",
