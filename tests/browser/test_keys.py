@@ -1,4 +1,4 @@
-"""The screens by keyboard alone: links, rows, pages, help; keys that are off do nothing."""
+"""The screens by keyboard: links, rows, pages, help; no effect while keys are switched off."""
 
 import pytest
 from playwright.async_api import Page, expect
@@ -40,7 +40,7 @@ async def test_two_keys_lead_to_a_page(tabs: Tabs) -> None:
     await tab.keyboard.press("g")
     await tab.keyboard.press("e")
     await tab.wait_for_url("**/events")
-    await tab.keyboard.press("e")  # by itself it is no key
+    await tab.keyboard.press("e")  # no key by itself
     assert tab.url.endswith("/events")
 
 
@@ -48,7 +48,7 @@ async def test_help_opens_and_closes(tabs: Tabs) -> None:
     tab = await tabs.open("/")
     await tab.keyboard.press("?")
     await expect(tab.get_by_role("dialog")).to_be_visible()
-    await tab.keyboard.press("t")  # belongs to the page behind it
+    await tab.keyboard.press("t")  # a key of the page behind the dialog
     assert await tab.locator("html").get_attribute("data-theme") == "system"
     await tab.keyboard.press("Escape")
     await expect(tab.get_by_role("dialog")).to_be_hidden()

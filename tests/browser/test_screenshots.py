@@ -1,6 +1,6 @@
-"""The pictures of the README and of docs/screens.md: `make screenshots` writes them.
+"""Pictures of the README and of docs/screens.md, which `make screenshots` writes.
 
-Otherwise they go to a folder of the test's, so that what makes them is known to work.
+Other runs write them to a temporary folder, which tests their making.
 """
 
 import os
@@ -24,4 +24,4 @@ async def test_pictures_are_made(site: Site, tabs: Tabs, tmp_path: Path, theme: 
         tab = await tabs.open(path, width=1280, theme=theme)
         picture = folder / f"{name}-{theme}.png"
         await tab.screenshot(path=picture)
-        assert picture.stat().st_size > 20_000  # an empty page has less
+        assert picture.stat().st_size > 20_000  # an empty page is smaller

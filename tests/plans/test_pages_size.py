@@ -182,12 +182,13 @@ async def _operate(database: Database) -> None:
 def shared_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the data that visitors share, however slow the machine is."""
     for name in (
-        *("rows._TOTALS", "rows._FIGURES", "rows._NAMES", "batches._TOTALS"),
-        *("titles._FRESH", "doctor._FRESH", "markers._FRESH", "failures._FRESH"),
+        *("rows._TOTALS_SECONDS", "rows._FIGURES_SECONDS", "rows._NAMES_SECONDS"),
+        *("batches._TOTALS_SECONDS", "titles._FRESH_SECONDS", "doctor._FRESH_SECONDS"),
+        *("markers._FRESH_SECONDS", "failures._FRESH_SECONDS"),
     ):
         monkeypatch.setattr(f"inboxd.admin.screens.pages.{name}", 3600.0)
-    monkeypatch.setattr("inboxd.admin.screens.writing._SURE", 3600.0)
-    for name in ("_FRESH", "_COMPLETED"):
+    monkeypatch.setattr("inboxd.admin.screens.writing._CHECK_SECONDS", 3600.0)
+    for name in ("_FRESH_SECONDS", "_COMPLETED_SECONDS"):
         monkeypatch.setattr(f"inboxd.admin.screens.snapshot.{name}", 3600.0)
     monkeypatch.setattr("inboxd.store.session._RIGHTS", 3600.0)
 
@@ -238,7 +239,7 @@ async def test_a_page_reads_few_blocks(visited: Visited, path: str) -> None:
 async def test_an_examination_reads_few_blocks(
     visited: Visited, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inboxd.admin.screens.pages.doctor._FRESH", 0.0)
+    monkeypatch.setattr("inboxd.admin.screens.pages.doctor._FRESH_SECONDS", 0.0)
     assert (await visited.cost_at_first("/doctor")).blocks <= EXAMINED
 
 

@@ -1,4 +1,4 @@
-"""Each form of an action: sent twice, garbled, forged, by two at once; and what is told of it."""
+"""The form of each action: sent twice, garbled, forged, sent by two at once; and its result."""
 
 import re
 from collections.abc import AsyncIterator
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.anyio
 
 
 class ActionCase(NamedTuple):
-    """An action that can be done: its address, what is typed, and what comes before it."""
+    """An action that succeeds: its address, the values typed, and SQL to run before."""
 
     path: str
-    typed: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
+    typed: dict[str, str] = {}  # noqa: RUF012 - no code changes it
     before: str = ""
 
 
@@ -59,7 +59,7 @@ _DISCARD = {"word": "discard", "reason": "it came again"}
 
 
 def _ordered(status: str) -> str:
-    """A bulk action of that status."""
+    """SQL that orders a bulk action and sets its status."""
     return (
         "insert into inboxd.actions (kind, verb, selection, actor, audit_id, status, goes_on_as,"
         " note, starts_at, next_at, above, first_id, last_id, counted, whole)"
@@ -112,7 +112,7 @@ CASES = [
     ActionCase(f"/act/spool/discard-folder?host={HOST}&name={GONE}", _DISCARD),
     ActionCase("/act/erase?tenant=acme", {"unsettled": "1"}),
 ]
-# What no browser sends, in a field that somebody has not typed.
+# Values that no browser sends in a field that the visitor has not typed in.
 GARBLED = ("x", "\0", "2026-13-45", "2026-01-01T00:00:00", "0001-01-01T00:00:00+14:00")
 
 
@@ -124,7 +124,7 @@ async def site(database: Database) -> AsyncIterator[Visited]:
 
 
 async def _shown(client: httpx.AsyncClient, case: ActionCase) -> tuple[Asked, dict[str, str]]:
-    """The page whose form does it, and what is typed there; where what differs is shown, that."""
+    """The page whose form does the action: for an edit the second one, which shows the changes."""
     asked = await ask(client, case.path)
     if case.path.startswith(("/act/commands/replay-with", "/act/commands/edit")):
         text = (await confirm(client, asked, **case.typed)).text
@@ -137,7 +137,7 @@ def test_each_action_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.path)
-async def test_what_is_garbled_forged_or_sent_again_does_nothing(
+async def test_a_garbled_forged_or_repeated_form_does_nothing(
     database: Database, case: ActionCase, tmp_path: Path
 ) -> None:
     await database.execute(SETTING)
@@ -151,7 +151,7 @@ async def test_what_is_garbled_forged_or_sent_again_does_nothing(
         assert {"once", "seen"} <= set(hidden)
         for name in hidden:
             if name == "seen" and not form["seen"]:
-                continue  # nothing was shown that could have changed
+                continue  # the page showed no state that could have changed
             for value in GARBLED[:2] if name == "once" else GARBLED:
                 sent = {**form, "once": str(uuid7()), name: value}
                 answer = await ada.post(case.path, data=sent, headers=SAME)
@@ -168,17 +168,17 @@ async def test_what_is_garbled_forged_or_sent_again_does_nothing(
         assert done.status_code == 303, Read(done.text).text
         assert len(await audit(database)) == 1
         again = await ada.post(case.path, data=form, headers=SAME)
-        assert (again.status_code, "counted once" in again.text) == (409, True)
+        assert (again.status_code, "confirmed before" in again.text) == (409, True)
     async with visiting(database, **at_hand) as other, other.client() as client:
         elsewhere = await client.post(case.path, data=form, headers=SAME)
         assert elsewhere.status_code in (303, 404, 409), Read(elsewhere.text).text
         changed = elsewhere.status_code == 303
-        # Its state says nothing of the form: an erasure finds nothing more to erase.
+        # The row has changed, so the form is refused; an erasure finds no more rows and succeeds.
         assert changed == case.path.startswith("/act/erase")
     assert len(await audit(database)) == 1 + changed
 
 
-# What two confirm at once, from one state; what the first does, the second has not seen.
+# Two confirm at once from one state: address, the first one's change, SQL to run before.
 AT_ONCE = [
     ("/act/resume?kind=queue&name=default", "delete from inboxd.controls", _PAUSED),
     ("/act/breaker?name=brevo&mode=closed", "update inboxd.breakers set mode = 'open'", ""),
@@ -196,10 +196,10 @@ AT_ONCE = [
 
 
 @pytest.mark.parametrize(("path", "first", "before"), AT_ONCE)
-async def test_of_two_at_once_one_wins(
+async def test_one_of_two_simultaneous_actions_wins(
     database: Database, site: Visited, path: str, first: str, before: str
 ) -> None:
-    """The second waits for the lock of the first, whose change it has not seen."""
+    """The second waits for the lock of the first, whose change its page has not shown."""
     if before:
         await database.execute(before)
     async with site.client() as ada, database.connect() as other:
@@ -218,7 +218,7 @@ async def test_of_two_at_once_one_wins(
     assert await audit(database) == []
 
 
-async def test_what_was_paused_again_meanwhile_is_not_resumed(
+async def test_a_queue_that_was_paused_again_meanwhile_is_not_resumed(
     database: Database, site: Visited
 ) -> None:
     await database.execute(_PAUSED)
@@ -232,7 +232,7 @@ async def test_what_was_paused_again_meanwhile_is_not_resumed(
     assert await database.fetchval("select count(*) from inboxd.controls") == 1
 
 
-async def test_what_came_of_it_is_told_to_who_did_it_on_the_first_page(
+async def test_the_result_is_shown_once_to_the_visitor_who_acted(
     database: Database, site: Visited
 ) -> None:
     await send(database, 1)
@@ -254,7 +254,7 @@ async def test_what_came_of_it_is_told_to_who_did_it_on_the_first_page(
         assert "inboxd_told" not in live.headers.get("set-cookie", "")
         assert "Cancelled: 1." in (await ada.get("/commands/3")).text
         assert 'id="told"' not in (await ada.get("/commands/3")).text
-    async with site.client() as ada:  # on a page that went wrong, it is told once as well
+    async with site.client() as ada:  # a page of an error shows the result once as well
         await sign_in(ada, "ada")
         await confirm(ada, await ask(ada, "/act/commands/cancel?id=1"))
         assert "Cancelled: 1." in (await ada.get("/commands/999")).text

@@ -1,4 +1,4 @@
-"""Bulk actions from the screens: ordered by forms alone, seen, paused, resumed, undone."""
+"""Bulk actions from the screens: ordered by a form, shown, paused, resumed, undone."""
 
 from collections.abc import AsyncIterator
 from urllib.parse import parse_qs, urlsplit
@@ -98,7 +98,7 @@ async def test_from_a_list_to_a_canary_that_stops_and_on_to_the_end(
     )
 
 
-async def test_undone_paused_and_ended_by_whoever_sees_it_go_wrong(
+async def test_an_operator_undoes_pauses_and_ends_an_action(
     database: Database, site: Visited, ada: httpx.AsyncClient
 ) -> None:
     await _dead(database, 3)
@@ -127,7 +127,7 @@ async def test_undone_paused_and_ended_by_whoever_sees_it_go_wrong(
     assert "It was undone before it began" in (await ada.get("/actions/1")).text
 
 
-async def test_many_rows_are_confirmed_by_their_number_and_what_is_wrong_is_asked_again(
+async def test_many_rows_are_confirmed_by_their_number_and_invalid_input_again(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     await _dead(database, 1_001)
@@ -146,7 +146,7 @@ async def test_many_rows_are_confirmed_by_their_number_and_what_is_wrong_is_aske
     assert await database.fetchval("select count(*) from inboxd.actions") == 1
 
 
-async def test_a_filter_that_it_has_not_and_what_matches_nothing_are_refused(
+async def test_an_unsupported_filter_and_one_that_matches_nothing_are_refused(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     await _dead(database, 1)
@@ -154,7 +154,7 @@ async def test_a_filter_that_it_has_not_and_what_matches_nothing_are_refused(
         assert (await ada.get(f"/act/commands/replay-all?{query}")).status_code == 400, query
         assert "/act/commands/replay-all" not in (await ada.get(f"/commands?{query}")).text
     asked = await ask(ada, "/act/commands/replay-all?type=none")
-    assert "Nothing matches now" in asked.text
+    assert "No row matches now" in asked.text
     assert (await confirm(ada, asked)).status_code == 404
     assert await audit(database) == []
 
@@ -178,7 +178,7 @@ async def test_the_moment_of_a_relative_time_is_that_of_the_page(
     assert (row[0]["priority"], row[0]["run_at"].year) == (7, 2100)
 
 
-async def test_who_sees_certain_tenants_orders_for_their_rows_and_sees_those_alone(
+async def test_a_visitor_of_certain_tenants_orders_and_sees_actions_on_their_rows(
     database: Database, site: Visited, ada: httpx.AsyncClient
 ) -> None:
     await _dead(database, 2, "mail", "acme")
@@ -202,10 +202,10 @@ async def test_who_sees_certain_tenants_orders_for_their_rows_and_sees_those_alo
     assert (await audit(database))[1][1:3] == ("dismiss", "commands type=mail tenants=acme")
 
 
-async def test_more_than_were_shown_are_not_ordered(
+async def test_an_order_covers_no_more_rows_than_were_shown(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
-    """Rows that come later are none of it; those that were there, and match by now, refuse it."""
+    """Later rows are left out; a known row that matches only now refuses the form."""
     await _dead(database, 2)
     await database.execute("update inboxd.commands set status = 'pending' where id = 2")
     path = "/act/commands/replay-all?type=mail"
@@ -220,7 +220,7 @@ async def test_more_than_were_shown_are_not_ordered(
     assert await database.fetchval("select count(*) from inboxd.actions") == 1
 
 
-async def test_what_could_not_be_counted_is_confirmed_in_words(
+async def test_an_action_on_uncounted_rows_is_confirmed_by_a_word(
     database: Database, ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inboxd.operations.bulk_orders.LOOKED_AT", 1)

@@ -1,4 +1,4 @@
-"""`inboxd admin` as a process: alone, from a standby, without its database, telling no secret."""
+"""`inboxd admin` as a process: alone, on a standby, without its database, revealing no secret."""
 
 import re
 import signal
@@ -58,7 +58,7 @@ async def _serving(
         sys.stdout.write(worker.output())
 
 
-async def test_it_serves_screens_and_api_and_is_no_worker(
+async def test_the_process_serves_screens_and_api_and_is_no_worker(
     database: Database, tmp_path: Path, port: int
 ) -> None:
     tokens = [{"name": "ada", "token": _TOKEN}]
@@ -80,7 +80,7 @@ async def test_it_serves_screens_and_api_and_is_no_worker(
     assert await database.fetchval("select status from inboxd.commands") == "pending"
 
 
-async def test_the_daemon_serves_them_too_and_takes_users_over(
+async def test_a_daemon_serves_the_screens_and_reloads_users(
     database: Database, tmp_path: Path, port: int
 ) -> None:
     async with _serving(tmp_path, database.dsn, port, "run", users=[user("ada")]) as (
@@ -122,7 +122,7 @@ async def test_from_a_standby_pages_are_read_and_nothing_is_written_until_it_is_
             assert "No worker is running" in (await client.get(path)).text
         shown = await client.get("/events/1?payload=1")
         assert shown.status_code == 503
-        assert "as audit_payloads in [admin] wants" in shown.text
+        assert "audit_payloads of [admin] requires an audit entry" in shown.text
         assert "test.ledger" not in shown.text
         path = "/act/pause?kind=topic&name=default"
         page = await client.get("/topics/default")
@@ -137,7 +137,7 @@ async def test_from_a_standby_pages_are_read_and_nothing_is_written_until_it_is_
         assert await worker.stop() == 0
 
 
-async def test_without_its_database_it_starts_says_so_and_stays(
+async def test_the_process_starts_and_stays_without_its_database(
     restartable_server: Server, restartable_database: Database, tmp_path: Path, port: int
 ) -> None:
     dsn = restartable_database.dsn
@@ -210,7 +210,7 @@ async def test_no_secret_is_told_by_a_page_an_error_or_the_log(
     assert {each.status_code for each in answers} == {200, 303, 400, 401, 403, 404}
     for text in told:
         for canary in canaries:
-            # A name that was typed is shown again: it was a mistake to type the password there.
+            # The form shows a typed name again: here the password was typed as the name.
             assert canary not in text.replace(f'value="{_PASSWORD}"', "")
 
 
@@ -256,7 +256,7 @@ _USER = '{ name = "a", password_hash = "HASH" }'
         (f"users = [{_USER[:-1]}, tenants = [] }}]", "tenants"),
     ],
 )
-def test_what_must_not_be_served_does_not_start(tmp_path: Path, settings: str, said: str) -> None:
+def test_unsafe_settings_do_not_start(tmp_path: Path, settings: str, said: str) -> None:
     file = tmp_path / "inboxd.toml"
     file.write_text(f"[admin]\n{settings}\n".replace("HASH", hashed(PASSWORD)))
     with pytest.raises(SettingsError) as refused:
@@ -276,6 +276,5 @@ def test_several_processes_share_sign_ins_or_do_not_start(tmp_path: Path, one: s
 
 
 def _style_sheet(page: httpx.Response) -> str:
-    """Where a page's style sheet is."""
     (found,) = re.findall(r'<link rel="stylesheet" href="([^"]+)"', page.text)
     return str(found)

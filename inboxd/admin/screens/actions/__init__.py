@@ -1,7 +1,7 @@
-"""What can be done from the screens, a module for each subject; `ACTIONS` has all of it.
+"""The actions of the screens, a module for each subject; `ACTIONS` has all of them.
 
-Each is a declaration (`contract.py`), and what it does is an operation of `inboxd.operations`, as
-the command line's. *See:* `acting.py`, by which all of them are asked for and done.
+Each is a declaration (`contract.py`) that calls an operation of `inboxd.operations`, as the command
+line does. *See:* `acting.py`, which asks for confirmation and runs them.
 """
 
 from typing import Final

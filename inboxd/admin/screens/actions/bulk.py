@@ -1,9 +1,9 @@
-"""Actions on all rows that match, done by workers.
+"""Orders actions on all rows that match a filter; workers carry them out.
 
-Promises that what is ordered is what the page has counted: a time that was relative is the one of
-the form, and a filter that a bulk action has not is refused; that who may see certain tenants acts
-on their rows alone; that more than `TYPED_FROM` rows are confirmed by their number.
-*See:* `operations/bulk_orders.py`; `actions/order_controls.py`, what becomes of an order.
+Promises that an order covers the rows that the page has counted: a relative time was fixed by the
+form, and filters that bulk actions do not support are refused; that visitors of certain tenants act
+only on their tenants' rows; that more than `TYPED_FROM` rows are confirmed by typing their number.
+*See:* `operations/bulk_orders.py`; `actions/order_controls.py`, which pauses and ends an order.
 """
 
 import re
@@ -38,7 +38,7 @@ from inboxd.operations.bulk_orders import CANARY, ShownRows, statuses_of
 from inboxd.store.wakeups import HotTable
 
 TYPED_FROM: Final = 1_000
-# What a form was shown: how many rows, and up to which id.
+# The mark of a form: the number of rows that it showed, and the largest id.
 _SEEN: Final = re.compile(r"(?P<count>\d{1,9})(?P<more>\+?)/(?P<last>\d{1,18})", re.ASCII)
 _TITLES: Final[Mapping[Verb, Sentence]] = {
     "replay": tell("Replay all that match"),
@@ -48,20 +48,23 @@ _TITLES: Final[Mapping[Verb, Sentence]] = {
     "prioritize": tell("Prioritize all that match"),
 }
 _FILTERS: Final = ("type", "tenant", "since", "error", "group", "batch")
-# Filters of lists that a bulk action has not.
+# Filters of lists that bulk actions do not support.
 _OTHERS: Final = ("until", "entity", "payload", "commands", "by")
 
 
 def _selection(table: HotTable, verb: Verb, visit: ActionVisit) -> Selection:
-    """Which rows. Raises UsageError."""
+    """The rows that the address selects. Raises UsageError."""
     about, lane = visit.about, _lane(table)
     named = texts(about, *_FILTERS, lane)
     if others := [name for name in _OTHERS if about.get(name)]:
-        raise UsageError(f"an action on all that match has no filter by {', '.join(others)}")
+        raise UsageError(
+            f"a bulk action cannot filter by {', '.join(others)}: leave these filters out"
+        )
     chosen = given(about, "status")
     if chosen and set(chosen) != set(statuses_of(verb)):
         raise UsageError(
-            f"{verb} is done to all that are {' or '.join(statuses_of(verb))}: leave the status out"
+            f"{verb} applies to rows that are {' or '.join(statuses_of(verb))}: leave the status "
+            "out"
         )
     own = visit.visitor.tenants
     since = visit.typed.get("since") or named["since"]
@@ -102,18 +105,22 @@ async def _ask(table: HotTable, verb: Verb, visit: ActionVisit) -> Question:
     title = tell("{n} events", n=n) if table == "events" else tell("{n} commands", n=n)
     doubts = []
     if not str(wanted):
-        doubts.append(tell("No filter is set: it is done to all whose status allows it."))
+        doubts.append(
+            tell("No filter is set: the action applies to all rows whose status allows it.")
+        )
     if found.whole and not found.count:
-        doubts.append(tell("Nothing matches now: there is nothing to order."))
+        doubts.append(tell("No row matches now: there is nothing to do."))
     return Question(
         title=title,
         button=_TITLES[verb],
         does=[
-            tell("Workers do it to the rows that match now, and not to those that come later."),
+            tell("Workers apply it to the rows that match now, not to rows that come later."),
             tell("Until it starts it can be undone; later it can be paused or ended on its page."),
         ],
         follows=[
-            tell("A row that allows it no more when its turn comes is left as it is, and counted."),
+            tell(
+                "A row whose status no longer allows it at its turn is left as it is, and counted."
+            ),
         ],
         doubts=doubts,
         fields=list(_fields(verb, visit, wanted.since, found)),
@@ -136,7 +143,7 @@ def _fields(
     if verb == "reschedule":
         yield AskedField(
             name="at",
-            title=tell("When"),
+            title=tell("Due"),
             hint="now, 2h, 2026-01-31T08:00Z",
             value=typed.get("at", ""),
             required=True,
@@ -159,19 +166,19 @@ def _fields(
         )
     yield AskedField(
         name="rate",
-        title=tell("Rows a second at most; empty: as fast as it goes"),
+        title=tell("Rows per second, at most; empty: no limit"),
         kind="number",
         value=typed.get("rate", "") if typed else "100",
     )
     yield AskedField(
-        name="delay", title=tell("It starts in"), hint="5s, 10m", value=typed.get("delay", "5s")
+        name="delay", title=tell("Starts in"), hint="5s, 10m", value=typed.get("delay", "5s")
     )
     if word := _confirming(found.count, whole=found.whole):
         yield AskedField(
             name="rows",
             title=tell("Type the number of rows: {n}", n=word)
             if found.whole
-            else tell("Not all could be counted. To confirm, type: {word}", word=word),
+            else tell("Not all rows could be counted. To confirm, type: {word}", word=word),
             value=typed.get("rows", ""),
             required=True,
         )
@@ -185,9 +192,9 @@ async def _do(table: HotTable, verb: Verb, visit: ActionVisit) -> ActionTold:
     word = _confirming(shown.count, whole=not seen["more"])
     if word and visit.typed.get("rows", "").strip() != word:
         raise UsageError(
-            f"this is done to {word} rows: type that number to confirm it"
+            f"this changes {word} rows: type that number to confirm it"
             if word.isdecimal()
-            else f"this is done to more rows than could be counted: type {word!r} to confirm it"
+            else f"this changes more rows than could be counted: type {word!r} to confirm it"
         )
     wanted, terms = _selection(table, verb, visit), _terms(verb, visit.typed)
     ordered = await operations.order(
@@ -202,14 +209,14 @@ async def _do(table: HotTable, verb: Verb, visit: ActionVisit) -> ActionTold:
 
 
 def _confirming(count: int, *, whole: bool) -> str | None:
-    """What is typed to confirm it, where it is done to many rows."""
+    """The word to type as a confirmation; None: few rows need no word."""
     if not whole:
         return "all"
     return str(count) if count > TYPED_FROM else None
 
 
 def _terms(verb: Verb, typed: Mapping[str, str]) -> OrderTerms:
-    """How it is done. Raises UsageError."""
+    """The terms of the order (value, delay, rate, canary). Raises UsageError."""
     to: datetime | int | None = None
     if verb == "reschedule":
         to = read_until(typed.get("at", ""))

@@ -1,4 +1,4 @@
-"""Actions on the ways out: breakers are forced or left to their calls, endpoints switched.
+"""Actions on breakers (force one, or make it automatic) and endpoints (enable, disable).
 
 *See:* `operations/breakers.py`, `operations/endpoints.py`.
 """
@@ -30,18 +30,25 @@ _MODES: Final[Mapping[str, tuple[str, Sentence, Sentence]]] = {
     "open": (
         "open",
         tell("Force open"),
-        tell("What needs it waits, until somebody says otherwise."),
+        tell("Everything that needs it waits until an operator changes this."),
     ),
-    "closed": ("close", tell("Force closed"), tell("Everything passes, whatever fails.")),
+    "closed": (
+        "close",
+        tell("Force closed"),
+        tell("All calls are let through, even if they fail."),
+    ),
     "metrics_only": (
         "metrics-only",
         tell("Metrics only"),
-        tell("It counts calls, and stops nothing."),
+        tell("It counts calls and stops none."),
     ),
     "auto": (
         "auto",
-        tell("Leave to its calls"),
-        tell("It opens and closes by its calls again. One that was forced open is tried first."),
+        tell("Automatic"),
+        tell(
+            "It opens and closes by the results of its calls again. If it was forced open, a "
+            "probe is made first."
+        ),
     ),
 }
 
@@ -49,7 +56,7 @@ _MODES: Final[Mapping[str, tuple[str, Sentence, Sentence]]] = {
 def _mode(visit: ActionVisit) -> Mode:
     mode = visit.named("mode")
     if mode not in _MODES:
-        raise UsageError(f"{mode[:40]!r} is not a mode of a breaker: {', '.join(_MODES)} are")
+        raise UsageError(f"{mode[:40]!r} is not a valid mode of a breaker: use {', '.join(_MODES)}")
     return cast("Mode", mode)
 
 
@@ -62,8 +69,8 @@ async def _ask_force(visit: ActionVisit) -> Question:
     return Question(
         title=tell("Breaker {name}", name=name),
         button=button,
-        does=[does, tell("Every worker obeys within a second.")],
-        follows=[tell("It is needed by: {uses}.", uses=listed(row["uses"]))] if row["uses"] else [],
+        does=[does, tell("It takes effect on every worker within a second.")],
+        follows=[tell("Needed by: {uses}.", uses=listed(row["uses"]))] if row["uses"] else [],
         seen=row["mode"],
         command=f"inboxd breakers {command} {shell(name)}",
     )
@@ -88,13 +95,15 @@ async def _ask_switch(to: Literal["enable", "disable"], visit: ActionVisit) -> Q
         title=tell("Endpoint {name}", name=name),
         button=tell("Enable") if enable else tell("Disable"),
         does=[
-            tell("What waits for it is delivered, and what happens is written for it again.")
+            tell("Waiting deliveries are sent, and new ones are written for it again.")
             if enable
-            else tell("Nothing is written for it any more. What waits already stays.")
+            else tell("No more deliveries are written for it. Deliveries that already wait stay.")
         ],
         follows=[]
         if enable
-        else [tell("What happens while it is disabled is not sent later by itself.")],
+        else [
+            tell("Events that happen while it is disabled are not delivered later by themselves.")
+        ],
         seen=row["changed_at"].isoformat(),
         command=f"inboxd endpoints {to} {shell(name)}",
     )

@@ -1,8 +1,8 @@
 """Batches and workflows: lists with totals and filters, and one in full with its members.
 
-Promises that nothing of a batch is counted by walking over its members: it counts them itself.
-Known limits: totals are counted as far as a bound, and told with a `+` beyond; they are those of a
-type and a tenant, whatever else is filtered.
+Promises that no number of a batch is counted from its members: the batch's row has it.
+Known limits: totals are counted up to a bound, and shown with a `+` beyond it; they follow only the
+filters by type and tenant.
 *See:* `operations/batch_details.py`, `store/batch_listing.py`.
 """
 
@@ -29,7 +29,7 @@ from inboxd.store.listing import COUNTED
 
 Kind = Literal["batch", "workflow"]
 
-_TOTALS: Final = 10.0
+_TOTALS_SECONDS: Final = 10.0
 _STATUSES: Final = ("waiting", "pending", "running", "succeeded", "failed", "cancelled")
 _FILTERS: Final = ("name", "type", "tenant", "since")
 _TILES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
@@ -39,7 +39,7 @@ _TILES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("Failed", "failed", ("failed",)),
     ("Succeeded", "succeeded", ("succeeded",)),
 )
-# How members end, as a batch counts them, and how that looks.
+# The outcomes of members that a batch counts, and their looks.
 _ENDS: Final = (
     ("succeeded", "good"),
     ("failed", "bad"),
@@ -47,7 +47,7 @@ _ENDS: Final = (
     ("skipped", "idle"),
 )
 
-# What is another status of a member.
+# Statuses of members, where they differ from the outcome.
 _MEMBERS: Final = {"skipped": "cancelled"}
 
 
@@ -69,7 +69,7 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
     totals = await visit.shared.get(
         visit.session,
         ("batches", kind, wanted.type, wanted.tenant),
-        _TOTALS,
+        _TOTALS_SECONDS,
         partial(batch_listing.totals, visit.session, wanted),
     )
     names = await visit.tenants.names(visit.session, (row["tenant"] for row in rows))
@@ -123,7 +123,7 @@ def _sum(totals: dict[str, int], statuses: tuple[str, ...]) -> Number:
 
 
 def _command(what: str, visit: PageVisit) -> str:
-    """The command line that lists the same."""
+    """The command line for the same list."""
     told = {name: f"--{name}" for name in (*_FILTERS, "status", "limit")} | {"below": "--after"}
     options = [
         f"{told[name]} {shlex.quote(value)}"
@@ -182,7 +182,7 @@ def _members(address: Callable[..., str], end: str) -> str:
 def _types(
     row: dict[str, Any], members: operations.Members, steps: Sequence[Mapping[str, Any]]
 ) -> set[str]:
-    """The types of commands that the page names."""
+    """The types of all commands on the page."""
     rows = (*members.rows, *steps, *row["failures"], *row["waiting"])
     return {each["type"] for each in rows if each["type"]}
 

@@ -1,8 +1,8 @@
-"""The doctor: what is wrong with the inbox, and what to do.
+"""The doctor: problems of the inbox, and their remedies.
 
-Promises that an examination is shared by all visitors of a process for `_FRESH` seconds, and is cut
-off after `_SECONDS`; the page says how old it is, and what was not looked at.
-Known limit: what waits on the disks of receivers is for `inboxd doctor` on their hosts.
+Promises that all visitors of a process share an examination for `_FRESH_SECONDS`, and that it stops
+after `_MOST_SECONDS`; the page shows its age, and the groups that were not examined.
+Known limit: spools on the disks of receivers need `inboxd doctor` on their hosts.
 *See:* `operations/doctor/`, which the command line's `doctor` prints too.
 """
 
@@ -18,15 +18,15 @@ from inboxd.errors import DatabaseError
 from inboxd.operations import doctor
 from inboxd.operations.doctor import GROUPS, Finding, Verdict
 
-_FRESH: Final = 30.0
-# For all of it, and for each statement: a page has to be there within five.
-_SECONDS: Final = 3.0
-_STATEMENT: Final = 1.0
+_FRESH_SECONDS: Final = 30.0
+# For the whole examination, and for each statement: a page has five seconds in all.
+_MOST_SECONDS: Final = 3.0
+_STATEMENT_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """One of the inbox. left: groups that were not looked at, or not to their end."""
+    """One examination. left: groups that were not examined, or only in part."""
 
     document: dict[str, Any]
     at: float
@@ -35,9 +35,9 @@ class Examination:
 
 
 async def _doctor(visit: PageVisit) -> ScreenPage:
-    own = await visit.shared.get(visit.session, "doctor", _FRESH, partial(_examine, visit))
+    own = await visit.shared.get(visit.session, "doctor", _FRESH_SECONDS, partial(_examine, visit))
     if own is None:
-        raise DatabaseError("the database was lost while it was looked at: try again in a while")
+        raise DatabaseError("the examination lost the database: try again in a moment")
     findings = own.document["findings"]
     bad = [each for each in findings if each["verdict"] != Verdict.OK]
     shown = {
@@ -62,10 +62,12 @@ async def _examine(visit: PageVisit) -> Examination:
     begun = monotonic()
     found: list[tuple[str, Finding]] = []
     left: list[str] = []
-    async with aclosing(doctor.examine(visit.session, visit.settings, _STATEMENT)) as findings:
+    async with aclosing(
+        doctor.examine(visit.session, visit.settings, _STATEMENT_SECONDS)
+    ) as findings:
         async for group, finding in findings:
             found.append((group, finding))
-            if monotonic() - begun >= _SECONDS:
+            if monotonic() - begun >= _MOST_SECONDS:
                 groups = list(GROUPS)
                 left = groups[groups.index(group) :]
                 break

@@ -1,4 +1,4 @@
-"""The first page: how all is, at one look.
+"""The first page: the state of the whole inbox.
 
 *See:* `operations/overview.py`, whose document the command line prints too.
 """
@@ -27,7 +27,7 @@ _LISTS: Final = {
 
 
 async def _overview(visit: PageVisit) -> ScreenPage | Elsewhere:
-    if visit.visitor.tenants is not None:  # it tells of all
+    if visit.visitor.tenants is not None:  # the overview shows all tenants
         return Elsewhere("/events")
     seen = await visit.snapshot.seen()
     found = seen.document
@@ -63,16 +63,16 @@ async def _overview(visit: PageVisit) -> ScreenPage | Elsewhere:
 
 
 def _throughput(hour: Hour) -> list[Curve]:
-    """Of its numbers only failures are links: those of all, of two lists, would weigh too much."""
+    """The curves of the throughput. Only failures have links: more would make the page heavy."""
     return [
         Curve("Arrived", "idle dashed", hour.arrived),
         Curve("Done", "good", hour.done, filled=True, of=hour.of("done")),
-        Curve("Failed or tried again", "bad", hour.failed, rows=FAILED, of=hour.of("failed")),
+        Curve("Failed or retried", "bad", hour.failed, rows=FAILED, of=hour.of("failed")),
     ]
 
 
 def _sums(found: dict[str, Any]) -> dict[str, Any]:
-    """All lanes together; `cut`: some of them were not counted to their end."""
+    """Sums over all lanes. `…_cut`: a lane was only counted up to a bound."""
     lanes, to = found["lanes"], found["counted_to"]
     failed_to = found["sample"]["failed_counted_to"]
     late = [
@@ -92,7 +92,7 @@ def _sums(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lanes(found: dict[str, Any], hour: Hour) -> list[dict[str, Any]]:
-    """Those first that stand still, then the fullest; each with what waited in it."""
+    """The lanes with most dead letters first, then the fullest; each with its waiting rows."""
     lanes = []
     for lane in found["lanes"]:
         place = lane["topic"] if lane["kind"] == "event" else lane["queue"]

@@ -1,8 +1,8 @@
-"""One event or command in full: where it came from, what became of it, what it brought about.
+"""One event or command in full: its origin, its outcome, and the rows that it created.
 
-Promises that payloads are shown on request alone (`application.py` knows who may ask), and at most
-`_SHOWN` bytes of each, without what the settings want to be left out. Known limit: numbers that no
-double holds lose digits, as in JSON anywhere.
+Promises that payloads are shown on request alone (`application.py` checks the role), at most
+`_SHOWN_BYTES` of each, and without the secrets that settings hide. Known limit: numbers with more
+digits than a double holds lose digits, as in JSON anywhere.
 *See:* `operations/details.py`, `admin/redaction.py`.
 """
 
@@ -21,9 +21,9 @@ from inboxd.admin.screens.screen import Elsewhere, PageVisit, Screen, ScreenPage
 from inboxd.model.row_id import read_row_id
 from inboxd.store.wakeups import HotTable
 
-_SHOWN: Final = 64 * 1024
+_SHOWN_BYTES: Final = 64 * 1024
 _CONTENTS = ("payload", "headers", "result")
-# What is shown in a place of its own, or only the daemon reads.
+# Fields with their own place on the page, and fields for the daemon alone.
 _APART = {
     *("id", "event_id", "command_id", "type", "title", "description", "status", "topic", "queue"),
     *("tenant", "tenant_name", "names_missing", "attempts", "created_at", "occurred_at"),
@@ -68,25 +68,25 @@ async def _show(table: HotTable, visit: PageVisit) -> ScreenPage | Elsewhere:
 
 
 def _contents(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Payload, headers and result as text, each as far as it is shown."""
+    """Payload, headers and result as text, each cut after `_SHOWN_BYTES`."""
     found = []
     for name in _CONTENTS:
         if row.get(name) is None:
             continue
         text = json_text(row[name])
         size = len(text.encode())
-        cut = text.encode()[:_SHOWN].decode(errors="ignore") if size > _SHOWN else text
-        found.append({"name": name, "text": cut, "size": size, "cut": size > _SHOWN})
+        cut = text.encode()[:_SHOWN_BYTES].decode(errors="ignore") if size > _SHOWN_BYTES else text
+        found.append({"name": name, "text": cut, "size": size, "cut": size > _SHOWN_BYTES})
     return found
 
 
 def _attempts(errors: Collection[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What went wrong, the newest first; an error is told by its first line, the rest folded."""
+    """The errors, the newest first; the first line is shown, the rest folded."""
     found = []
     for error in reversed(list(errors)):
         first, _, rest = str(error.get("error", "")).partition("\n")
         whole = "\n".join(filter(None, (rest, str(error.get("traceback") or ""))))
-        found.append({**error, "first": first, "rest": whole[:_SHOWN]})
+        found.append({**error, "first": first, "rest": whole[:_SHOWN_BYTES]})
     return found
 
 

@@ -1,8 +1,8 @@
-"""Lists of events and commands: five totals, figures, filters, and rows as far as was looked.
+"""Lists of events and commands: five totals, charts, filters, and rows.
 
-Promises that a filter means what it means at the command line. Known limit: totals are those of a
-type and a tenant, whatever else is filtered, and some seconds old. Who may see certain tenants
-sees them one by one, and nothing of the rows that theirs enqueued.
+Promises that a filter means the same as on the command line; that visitors of certain tenants see
+the rows of one tenant at a time, without the commands that events enqueued.
+Known limit: totals follow only the filters by type and tenant, and are some seconds old.
 *See:* `operations/finding.py`, `operations/totals.py`, `operations/lately.py`.
 """
 
@@ -32,11 +32,11 @@ from inboxd.store.finding import Filter, When
 from inboxd.store.names import Names, declared
 from inboxd.store.wakeups import HotTable
 
-# Seconds that what is shared counts as new.
-_TOTALS, _FIGURES, _NAMES = 5.0, 10.0, 60.0
-# Types that have a part of the donut to themselves.
+# How long shared values are used again.
+_TOTALS_SECONDS, _FIGURES_SECONDS, _NAMES_SECONDS = 5.0, 10.0, 60.0
+# Types with a slice of their own in the donut.
 _TYPES: Final = 7
-# What each of the five totals is of, in the order of a row's life.
+# The five totals, in the order of a row's life: title, field, statuses.
 _TILES: Final[tuple[tuple[str, str, tuple[Status, ...]], ...]] = (
     ("Total", "total", ()),
     ("Pending", "pending", (Status.PENDING, Status.WAITING)),
@@ -44,13 +44,13 @@ _TILES: Final[tuple[tuple[str, str, tuple[Status, ...]], ...]] = (
     ("Failed", "errors", (Status.FAILED,)),
     ("Succeeded", "successes", (Status.SUCCEEDED,)),
 )
-# What `since` and `until` may be of.
+# The times of a row that `since` and `until` may refer to.
 _TIMES: Final[tuple[tuple[When, str], ...]] = (
-    ("created", "they were created"),
-    ("ended", "they ended, or became dead letters"),
-    ("failed", "an attempt failed"),
-    ("done", "they ended, or an attempt failed"),
-    ("waiting", "they were there, and had not ended"),
+    ("created", "creation"),
+    ("ended", "the end, also as a dead letter"),
+    ("failed", "a failed attempt"),
+    ("done", "the end, or a failed attempt"),
+    ("waiting", "waiting or running"),
 )
 _LOOKS = {
     "total": "",
@@ -102,25 +102,25 @@ async def _list(table: HotTable, visit: PageVisit) -> ScreenPage:
 
 def _filter(table: HotTable, visit: PageVisit) -> Filter:
     if visit.visitor.tenants is not None and "commands" in visit.query:
-        detail = "commands of events may be of any tenant: they are for those who may see all"
+        detail = "commands of events may be of any tenant, and you may see certain tenants only"
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
     tenant = _tenant(visit.visitor, texts(visit.query, "tenant")["tenant"])
     return read_query(table, visit.query, tenant=tenant)
 
 
 def _tenant(visitor: Visitor, asked: str | None) -> str | None:
-    """Whose rows are listed: who may see certain tenants sees one after the other."""
+    """The tenant whose rows are listed; a visitor of certain tenants sees one at a time."""
     own = visitor.tenants
     if own is None or asked in own:
         return asked
     if asked is not None:
-        detail = f"you may see rows of these tenants alone: {', '.join(sorted(own))}"
+        detail = f"you may only see rows of these tenants: {', '.join(sorted(own))}"
         raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
     return min(own)
 
 
 def _command(table: HotTable, visit: PageVisit) -> str:
-    """The command line that lists the same."""
+    """The command line for the same list."""
     names = {*FILTERS, "status", "commands", "limit", lane_of(table)}
     told = {"below": "after"}
     options = [
@@ -132,11 +132,11 @@ def _command(table: HotTable, visit: PageVisit) -> str:
 
 
 async def _tiles(table: HotTable, visit: PageVisit, wanted: Filter) -> list[dict[str, Any]]:
-    """The five totals, each with the rows that it counts."""
+    """The five totals, each with the address of its rows."""
     totals = await visit.shared.get(
         visit.session,
         ("totals", table, wanted.type, wanted.tenant),
-        _TOTALS,
+        _TOTALS_SECONDS,
         partial(count_all, visit.session, table, type_=wanted.type, tenant=wanted.tenant),
     )
     of = [("type", wanted.type or ""), ("tenant", wanted.tenant or "")]
@@ -156,12 +156,12 @@ async def _tiles(table: HotTable, visit: PageVisit, wanted: Filter) -> list[dict
 
 
 async def _figures(table: HotTable, visit: PageVisit, wanted: Filter) -> dict[str, Any]:
-    """What was done lately, for the charts."""
+    """The figures of a span, for the charts."""
     span = cast("Span", one_of(visit.query, "span", SPANS))
     figures = await visit.shared.get(
         visit.session,
         ("figures", table, span, wanted.type, wanted.tenant),
-        _FIGURES,
+        _FIGURES_SECONDS,
         partial(
             operations.done_lately,
             *(visit.session, table, span),
@@ -195,7 +195,7 @@ async def _figures(table: HotTable, visit: PageVisit, wanted: Filter) -> dict[st
 
 
 async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> list[dict[str, Any]]:
-    """The commonest types, and the others together."""
+    """The most common types, and all others as one."""
     common = figures.types[:_TYPES]
     titles = await titles_of(visit, table.removesuffix("s"), [type_ for type_, _ in common])
     others = sum(count for _, count in figures.types[_TYPES:])
@@ -223,15 +223,15 @@ async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> lis
 
 
 async def _declared(visit: PageVisit) -> Names | None:
-    """The names that are declared: they are offered where one is typed."""
+    """The declared names, which the fields of filters suggest."""
     read = partial(declared, visit.session.connection, visit.session.sql)
-    return await visit.shared.get(visit.session, "declared", _NAMES, read)
+    return await visit.shared.get(visit.session, "declared", _NAMES_SECONDS, read)
 
 
 async def _doubts(
     table: HotTable, visit: PageVisit, wanted: Filter, names: Names | None
 ) -> list[str]:
-    """Remarks on names that nobody declared."""
+    """Remarks on undeclared names in the filters."""
     settings, seen = visit.settings, await visit.snapshot.seen()
     known = KnownNames(names, seen.document["lanes"])
     also: dict[str, Collection[str]] = {"topic": settings.topics, "queue": settings.queues}

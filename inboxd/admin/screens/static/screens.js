@@ -1,18 +1,18 @@
-// What the screens do beyond links and forms: keep a page up to date, keys, times, theme, copying.
-// Without this file every page can be read, and everything on it done.
+// Extras of the screens: refreshing an open page, keyboard shortcuts, times, theme, copying.
+// Every page and action works without this file.
 
 const body = document.body, root = document.documentElement, page = () => document.getElementById("page");
 const reduce = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 // ------------------------------------------------------------------------------------------ times
-// Ages come from the server's clock: the browser's own is only asked how long ago something was.
+// Ages use the server's clock; the browser's clock only measures the time since the page was loaded.
 const serverThen = Date.parse(body.dataset.now), loadedAt = performance.now();
 const serverNow = () => serverThen + performance.now() - loadedAt;
 let readAt = performance.now() - 1000 * (body.dataset.age ?? 0);
 
 const units = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
 const short = (n) => (n >= 10 ? n.toFixed(0) : n.toFixed(1).replace(/\.0$/, ""));
-function span(seconds) { // as inboxd.model.wording.span
+function span(seconds) { // the same as inboxd.model.wording.span
   if (seconds < 1) return seconds > 0 ? `${short(seconds * 1000)}ms` : "0s";
   const whole = Math.round(seconds);
   if (whole < 60) return `${short(seconds)}s`;
@@ -47,7 +47,7 @@ function showAges(within) {
 }
 const set = (element, text) => { if (element.textContent !== text) element.textContent = text; };
 
-// What a script adds to a page before it is shown: the same to each new version of it.
+// Additions to a page before it is shown; every new version of the page gets the same.
 function prepare(within) {
   for (const table of within.querySelectorAll("table:has(thead)")) {
     const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
@@ -71,7 +71,7 @@ function prepare(within) {
   showAges(within);
 }
 
-// What is wider or higher than its place can be scrolled by keyboard.
+// Make boxes with overflow focusable, so that the keyboard can scroll them.
 function reach() {
   for (const box of page().querySelectorAll("pre, .scroll, .tabs, .numbers table, .happened ul"))
     if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight) box.tabIndex = 0;
@@ -79,8 +79,8 @@ function reach() {
 }
 
 // ----------------------------------------------------------------------------------------- morph
-// Make `old` like `fresh` with as few changes as there are, so that focus, typed text, open parts
-// and selections stay where they were.
+// Turn `old` into `fresh` with as few changes as possible, so that focus, typed text, open parts and
+// selections stay.
 const name = (node) => node.id || (/^(TR|LI)$/.test(node.nodeName) && node.querySelector("a[href]")?.getAttribute("href")) || null;
 const owned = (node, attribute) => attribute === "tabindex" || (attribute === "open" && node.nodeName === "DETAILS");
 export function morph(old, fresh) {
@@ -123,7 +123,7 @@ async function poll() {
   try {
     const answer = await fetch(asked, { headers: { "x-revision": revision, accept: "text/html" }, signal: AbortSignal.timeout(8000) });
     if (!isLive || asked !== location.href) return;
-    // Somebody else answers, such as a page to log in: only a whole page can show it.
+    // The answer is not a page of the screens, but a login, for example: only a reload can show it.
     if (answer.redirected || answer.status === 401 || answer.status === 403) { location.reload(); return; }
     if (!answer.ok) throw new Error(`answered ${answer.status}`);
     failures = 0;
@@ -199,7 +199,7 @@ document.addEventListener("click", async ({ target }) => {
   const source = button.parentElement.querySelector("code, pre, output") ?? button.parentElement;
   try {
     await navigator.clipboard.writeText(source.textContent);
-  } catch { // not over HTTPS: what is selected can be copied
+  } catch { // there is no clipboard without HTTPS: copy the selection instead
     getSelection().selectAllChildren(source);
     document.execCommand("copy");
   }
