@@ -1,4 +1,4 @@
-"""The way of a run: provide, clean, set up, run all stages, look again, report."""
+"""The steps of a run: provide, clean, set up, run all stages, look again, report."""
 
 import os
 import random
@@ -23,25 +23,25 @@ from gate.summary import Summary, stage_line
 
 _SHOWN_LINES = 60
 _SHOWN_FAILURES = 12
-# Kept for the report itself, out of the time that is left.
+# Seconds kept for the report, out of the time that is left.
 _REPORT_SECONDS = 60.0
-# As shells have it for Ctrl-C.
+# The exit code of shells for Ctrl-C.
 _INTERRUPTED = 130
 _NOT_ROOT = (
-    "Some tests mount a file system, limit memory or run a server as another account, and none may "
-    "be skipped: run the gate as root."
+    "Some tests need root, since they mount file systems, limit memory or run servers as another "
+    "account, and no test may be skipped: run the gate as root."
 )
 
 
 def main() -> int:
-    """Run the gate; 0 if nothing is red."""
+    """Run the gate; return 0 if nothing is red."""
     began = time.monotonic()
     settings = read_settings()
     if settings.needs_root and os.geteuid() != 0:
         say(f"{_NOT_ROOT}\n0 passed, 1 failed")
         return 1
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, _interrupt)
     try:
         with only_gate():
@@ -100,7 +100,7 @@ def _run_all(
     seed: str,
     seconds_left: Callable[[], float],
 ) -> Iterator[Ran]:
-    """Set up and run each stage; only the set-up and a stage that says so end it early."""
+    """Set up and run each stage; a red set-up or a red stage with `ends_early` ends the run."""
     whole = seconds_left()
     if settings.environments:
         yield (set_up := _set_up(settings, folder, seed, seconds_left()))
@@ -111,7 +111,7 @@ def _run_all(
     turn = [each for each in settings.stages if each.slice in choice.turn]
     for stage in (*always, *touched, *turn):
         if stage in turn and whole - seconds_left() > settings.slices_begin_within:
-            say(f"{stage.name}: not run, too much time has passed; its turn comes next")
+            say(f"{stage.name}: not run, since too much time has passed; a later gate runs it")
             continue
         limit = min(stage.limit, seconds_left())
         if limit <= 0:
@@ -138,7 +138,7 @@ def _set_up(settings: Settings, folder: Path, seed: str, seconds: float) -> Ran:
 
 
 def _show(ran: Ran) -> None:
-    """Show a stage, the text of its failures, and its log's end if it is red by itself."""
+    """Print a stage, the text of its failures, and the end of its log if it is red by itself."""
     say(stage_line(ran))
     failures = ran.results.failures if ran.results else ()
     for failure in failures[:_SHOWN_FAILURES]:
@@ -150,7 +150,7 @@ def _show(ran: Ran) -> None:
 
 
 def _write(folder: Path, summary: Summary, line: str) -> None:
-    """Keep failures, new unsteady tests, the ledger's line of a green run, and the summary."""
+    """Write failures, new unsteady tests, the ledger's line of a green run, and the summary."""
     files = {
         "failures.jsonl": [each.as_json() for each in summary.judged],
         "unsteady.tsv": summary.new,
@@ -169,7 +169,7 @@ def _interrupt(*_: object) -> None:
 
 
 def say(text: str) -> None:
-    """Show lines at once, whatever characters are in them."""
+    """Print lines at once, with any characters."""
     sys.stdout.buffer.write(f"{text}\n".encode(errors="backslashreplace"))
     sys.stdout.buffer.flush()
 
@@ -180,6 +180,6 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         say("interrupted\n0 passed, 1 failed")
         sys.exit(_INTERRUPTED)
-    except Exception:  # noqa: BLE001 - whatever it is, the last line is the closing one
+    except Exception:  # noqa: BLE001 - after any error, the last line is the closing one
         say(f"{traceback.format_exc()}\nthe gate itself failed\n0 passed, 1 failed")
         sys.exit(1)

@@ -1,9 +1,9 @@
-"""Which slices run: each one that the change touches, and the one that ran longest ago.
+"""Selects the slices of a run: those that the change touches, and the one that ran longest ago.
 
 A slice is a part of the stages that does not run each time. `.ci/ledger.tsv` has a line for each
-green `make ready`: date, commit, the slices that it ran. The commit of its newest line is the base:
-what differs from it is the change. CI runs what `make ready` ran, since a commit that changes only
-ledgers, or nothing, counts as the one before it. Where the base is not known, as in a clone without
+green `make ready`: date, commit, slices. The commit of its newest line is the base: the change is
+the difference to it. CI runs the same slices as `make ready`, since a commit that changes only
+ledgers, or nothing, counts as the one before. If the base is not known, as in a clone without
 history, every slice counts as touched.
 """
 
@@ -29,13 +29,13 @@ class Choice:
     base: str
 
     def told(self) -> str:
-        """The choice as a line, "" without slices."""
+        """The choice as a line; "" without slices."""
         said = []
         if self.touched:
-            why = f"touched since {self.base[:12]}" if self.base else "no known commit before"
+            why = f"touched since {self.base[:12]}" if self.base else "no known base"
             said.append(f"{', '.join(self.touched)} ({why})")
         if self.turn:
-            said.append(f"{', '.join(self.turn)} (longest ago)")
+            said.append(f"{', '.join(self.turn)} (ran longest ago)")
         if self.rest:
             said.append(f"not run: {', '.join(self.rest)}")
         return f"slices: {'; '.join(said)}" if said else ""
@@ -67,7 +67,7 @@ def new_line(commit: str, ran: Iterable[str], seconds: float) -> str:
 
 
 def tested_commit() -> str:
-    """The newest commit that changes more than the ledgers; "": there is none."""
+    """The newest commit that changes more than the ledgers; "" if there is no commit."""
     commit = _git("rev-parse", "HEAD").strip()
     while before := _git("rev-parse", "--verify", "--quiet", f"{commit}^").strip():
         if not _LEDGERS.issuperset(_git("diff", "--name-only", before, commit).split()):
@@ -81,7 +81,7 @@ def _ledger(commit: str) -> str:
 
 
 def _changed(base: str, commit: str) -> Sequence[str] | None:
-    """The files that differ, None if the base is not a commit before this one."""
+    """The changed files; None if the base is not a commit before this one."""
     if _git("merge-base", base, commit).strip() != _git("rev-parse", base).strip():
         return None
     return _git("diff", "--name-only", "--no-renames", base, commit).splitlines()
@@ -93,7 +93,7 @@ def _matches(files: Iterable[str], patterns: Iterable[str]) -> bool:
 
 
 def _git(*arguments: str) -> str:
-    """What git prints; "" if it fails."""
+    """The output of git; "" if it fails."""
     command = ["git", "-C", str(ROOT), "-c", "core.quotepath=off", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

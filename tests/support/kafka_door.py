@@ -1,6 +1,9 @@
-"""A door before a broker of the mock, with what the mock has not: TLS, and a login by SASL PLAIN.
+"""A proxy before a broker of the mock, with the features that the mock lacks: TLS and SASL PLAIN.
 
-It serves in the test's own loop. The broker advertises the door instead of itself.
+    async with door(kafka, tmp_path, logs_in=True) as proxy:
+        broker = kafka.broker(servers=[proxy.address], ...)
+
+The proxy serves in the test's own loop. The broker advertises the proxy instead of itself.
 """
 
 import asyncio
@@ -19,7 +22,7 @@ _LETS_IN = b"\0inboxd\0hunter2"
 
 
 class Door:
-    """One; `logs_in`: nobody passes who does not log in."""
+    """A proxy. logs_in: clients must log in."""
 
     def __init__(self, target: tuple[str, int], *, logs_in: bool) -> None:
         self.address = ""
@@ -31,9 +34,8 @@ class Door:
         self._logs_in = logs_in
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
         to_broker: asyncio.StreamWriter | None = None
-        # The client may end it at any time.
+        # The client may close it at any time.
         with suppress(OSError, asyncio.IncompleteReadError):
             from_broker, to_broker = await asyncio.open_connection(*self._target)
             if not self._logs_in or await self._let_in(reader, writer, from_broker, to_broker):
@@ -85,7 +87,7 @@ class Door:
 async def door(
     kafka: MockKafka, folder: Path | None = None, *, logs_in: bool = False
 ) -> AsyncIterator[Door]:
-    """An open one before broker 1, with TLS if there is a folder for its certificate."""
+    """Open a proxy before broker 1, with TLS if there is a folder for its certificate."""
     host, port = kafka.servers[0].rsplit(":", 1)
     running = Door((host, int(port)), logs_in=logs_in)
     context = None
@@ -119,7 +121,7 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 def _with_logins(answer: bytes) -> bytes:
-    """The broker's versions of requests, and those of logins."""
+    """The broker's supported versions, with those of the two login requests added."""
     correlation, code, count = struct.unpack(">ihi", answer[:10])
     logins = struct.pack(">hhhhhh", _HANDSHAKE, 0, 1, _AUTHENTICATE, 0, 0)
     return struct.pack(">ihi", correlation, code, count + 2) + answer[10:] + logins
