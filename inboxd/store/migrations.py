@@ -26,7 +26,7 @@ and that nothing of another owner is trusted: no schema, no function in it, no o
 of the migrator's path. Known limits: there is no downgrade, the next migration corrects a mistake;
 a function whose signature or result changes is dropped by a numbered file first (CONTRIBUTING.md).
 *See:* `plugin_migrations`, for those of plugins;
-docs/adr/0022-a-baseline-and-a-file-for-each-function.md.
+docs/contributing/adr/0022-a-baseline-and-a-file-for-each-function.md.
 """
 
 import hashlib

@@ -8,7 +8,7 @@ a span is read in one snapshot; and that days, hours and minutes are those of UT
 counts since a worker's last write are lost if it is killed, and count twice if the connection is
 lost during a commit; tenants have hours and days only, and tenants without a place are `(other)`.
 *See:* `maintenance.statistics`, which writes and rolls up; `model.durations`, for percentiles;
-docs/adr/0030-statistics-rolled-up.md.
+docs/contributing/adr/0030-statistics-rolled-up.md.
 """
 
 from collections import Counter

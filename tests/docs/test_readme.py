@@ -113,7 +113,8 @@ async def test_plugin_by_hand_runs_by_copy_and_paste(
     environment: Environment, database: Database, tmp_path: Path
 ) -> None:
     """The README's files, shell commands, table and SQL."""
-    text = section("A plugin")
+    first_screen = README.partition("\n## ")[0]
+    text = first_screen + section("By hand")
     files = dict(
         re.findall(r"`(shop/[\w/.]+)`:\n\n```\w+\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     )

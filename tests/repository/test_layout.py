@@ -7,7 +7,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "inboxd"
-PAGE, PROMISES = ROOT / "docs/project-tests.md", ROOT / "docs/promises.md"
+PAGE = ROOT / "docs/contributing/project-tests.md"
+PROMISES = ROOT / "docs/promises.md"
 LONGEST = 500
 
 # Folders that mirror a package; tests without a module are in the table.
@@ -24,7 +25,9 @@ PHENOMENA = (
     "receiver",
 )
 
-_ROW = re.compile(r"^\| \[`([\w/]+\.py)`\]\(\.\./tests/\1\) \| .+ \| ([\d, ]*|-) \|$", re.MULTILINE)
+_ROW = re.compile(
+    r"^\| \[`([\w/]+\.py)`\]\(\.\./\.\./tests/\1\) \| .+ \| ([\d, ]*|-) \|$", re.MULTILINE
+)
 
 
 def _tests(folder: str) -> list[Path]:

@@ -298,11 +298,11 @@ def known() -> tuple[dict[str, set[str]], set[str]]:
     def numbers(pattern: str, page: str) -> set[str]:
         return set(re.findall(pattern, (ROOT / page).read_text(), re.MULTILINE))
 
-    decisions = {str(int(page.name[:4])) for page in ROOT.glob("docs/adr/[0-9]*.md")}
+    decisions = {str(int(page.name[:4])) for page in ROOT.glob("docs/contributing/adr/[0-9]*.md")}
     promises = numbers(r"^## (\d+)\. ", "docs/promises.md")
-    sections = numbers(r"^## (\d+)\. ", "docs/design.md")
+    sections = numbers(r"^## (\d+)\. ", "docs/contributing/design.md")
     by_kind = dict(zip(_CITATIONS, (decisions, promises, sections), strict=True))
-    return by_kind, numbers(r"^\| (R\d\.\d+) \|", "docs/requirements.md")
+    return by_kind, numbers(r"^\| (R\d\.\d+) \|", "docs/contributing/requirements.md")
 
 
 def dangling(text: str) -> list[str]:
