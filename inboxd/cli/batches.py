@@ -1,7 +1,7 @@
-"""`inboxd batches` and `inboxd workflows`: look at them, cancel, close, resume.
+"""`inboxd batches` and `inboxd workflows`: list, show, cancel; close a batch, resume a workflow.
 
-Known limit: of a batch the first hundred dead letters and steps are shown; `inboxd trace batch ID`
-draws what is in it.
+Known limit: `show` prints at most 100 dead letters and steps; `inboxd trace batch ID` draws the
+members.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ _FIRST = (
 
 
 def _status(row: dict[str, Any]) -> str:
-    """Says too that nobody closed the batch, until it was too late."""
+    """Return the status, with "open" or "expired" for a batch that was not closed."""
     if row["closed_at"] is not None or row["finished_at"] is not None:
         return str(row["status"])
     return f"{row['status']}, {'open' if row['expired_at'] is None else 'expired'}"
@@ -72,43 +72,41 @@ _TABLES: dict[str, columns.Columns] = {
     ),
     "waits_for": WAITS,
     "waiting": (TableColumn("waits for it", "condition"), "type", "id", "status"),
-    "created": (TableColumn("brought about", "kind"), "type", "id", "status"),
+    "created": (TableColumn("created", "kind"), "type", "id", "status"),
     "failures": (TableColumn("dead letter", "id", kind="number"), "type", "attempts", "error"),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfWorkflows(Options):
-    """Which workflows."""
-
     status: Statuses = None
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="TEXT", help="Only of this name.")
-    ] = None
-    type: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Only of this type.")
-    ] = None
+    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Only this name.")] = (
+        None
+    )
+    type: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only this type.")] = (
+        None
+    )
     tenant: Tenant = None
     since: Since = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfBatches(OfWorkflows):
-    """Which batches."""
-
-    open: Annotated[bool, typer.Option("--open", help="Only those that are filled still.")] = False
+    open: Annotated[
+        bool, typer.Option("--open", help="Only batches that producers still add to.")
+    ] = False
 
 
 def batch_commands(kind: "Kind") -> CommandGroup:
-    """The group of commands for batches, or for workflows."""
+    """Make the group of commands for batches, or for workflows."""
     what = f"{kind}es" if kind == "batch" else f"{kind}s"
     ends = "close" if kind == "batch" else "resume"
-    app = CommandGroup(no_args_is_help=True, help=f"Look at {what}, cancel, {ends}.")
+    app = CommandGroup(no_args_is_help=True, help=f"Show, cancel and {ends} {what}.")
     own = "; workflows have their own list" if kind == "batch" else ""
     parts = (
-        "its counts, its dead letters, what it brought about and what waits for it"
+        "its counts and dead letters, the rows that it created, the rows that wait for it"
         if kind == "batch"
-        else "its steps, what each waits for, what waits for the whole"
+        else "its steps, what each step waits for, and what waits for the workflow"
     )
 
     @app.command(
@@ -132,7 +130,8 @@ def batch_commands(kind: "Kind") -> CommandGroup:
 
     @app.command(
         "cancel",
-        help=f"Cancel a {kind} as a whole: what has not begun ends, what runs is asked to end.",
+        help=f"Cancel a whole {kind}: commands that have not started are cancelled, running ones "
+        "are asked to stop.",
         epilog=examples(f"inboxd {what} cancel 3 --reason 'sent twice'"),
     )
     def _cancel(id: Id, given: Acting) -> None:
@@ -145,7 +144,7 @@ def batch_commands(kind: "Kind") -> CommandGroup:
 
 
 def _only(kind: "Kind") -> "Kind | None":
-    """What a row must be: a workflow is a batch as well."""
+    """Return the kind that a row must have: a workflow is a batch as well."""
     return kind if kind == "workflow" else None
 
 
@@ -154,7 +153,7 @@ batches, workflows = batch_commands("batch"), batch_commands("workflow")
 
 @workflows.command("resume", epilog=examples("inboxd workflows resume 4 --reason 'address mended'"))
 def resume(id: Id, given: ActingOnMany) -> None:
-    """Go on from where a workflow failed: its dead letters run again, and the rest follows."""
+    """Resume a failed workflow: replay its dead letters; the steps after them follow."""
     from inboxd import operations
 
     wanted = read_row_id(id)
@@ -164,7 +163,7 @@ def resume(id: Id, given: ActingOnMany) -> None:
 
 @batches.command("close", epilog=examples("inboxd batches close 3 --reason 'its filler is gone'"))
 def close(id: Id, given: Acting) -> None:
-    """Close an open batch, also one that has expired, so that it can end."""
+    """Close an open batch, even an expired one, so that it can end."""
     from inboxd import operations
 
     _tell_end("closed", given.do(operations.close_batch, read_row_id(id)), given)
@@ -199,16 +198,19 @@ def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, give
 
 
 def _parts(found: dict[str, Any]) -> Iterator[Part]:
-    """What `operations.batch_details` found, for a person."""
+    """Lay out the result of `operations.batch_details`."""
     origin = " ".join(str(found[k]) for k in ("origin_kind", "origin_id") if found[k] is not None)
     yield Fields({name.replace("_", " "): found[name] for name in _FIRST} | {"origin": origin})
     if found["failed_at"] is not None and found["status"] == "succeeded":
-        yield "Healed: it had failed before. What ran then (otherwise, finally) stays run."
+        yield (
+            "Succeeded after a failure: the continuations that ran then (otherwise, finally) are "
+            "not undone."
+        )
     for key, shown in _TABLES.items():
         if found[key]:
             yield columns.table(shown, found[key])
 
 
 def _tell_end(what: str, done: "BatchEnded", given: Acting) -> None:
-    told = f"{what.capitalize()}: {done.id} {done.name}, {done.unsettled:,} had not ended"
+    told = f"{what.capitalize()}: {done.id} {done.name}, {done.unsettled:,} unsettled"
     given.tell({what: done.id, "unsettled": done.unsettled}, told)

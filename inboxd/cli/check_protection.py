@@ -1,6 +1,6 @@
-"""What `inboxd check` says of who may read secrets, and of whom the database's server may be.
+"""`inboxd check`, protection: readable secret files, and an unverified database server.
 
-Known limit: what a proxy or a network between protects is not seen.
+Known limit: it does not see what a proxy or a network protects.
 """
 
 import os
@@ -13,12 +13,12 @@ from inboxd.operations.doctor.finding import Finding, Verdict
 if TYPE_CHECKING:
     from inboxd.settings import Database, Settings
 
-# In which the driver looks at the server's certificate.
+# Values of sslmode with which the driver verifies the server's certificate.
 _VERIFYING = ("verify-ca", "verify-full")
 
 
 def judge(settings: "Settings") -> Iterator[Finding]:
-    """All that is to be said of settings that are right."""
+    """Yield findings about valid settings."""
     from inboxd.settings.secret_files import open_to_others
 
     for path in open_to_others(settings):
@@ -32,14 +32,14 @@ def judge(settings: "Settings") -> Iterator[Finding]:
         yield Finding(
             "database",
             Verdict.WARNING,
-            f"nothing shows that the server at {host} is yours: its certificate is not verified",
+            f"the certificate of the server at {host} is not verified: another server could answer",
             "set database.tls_ca to the file of its authority, or sslmode=verify-full in the DSN; "
-            "nothing, where nobody can be in between",
+            "nothing, if the network is trusted",
         )
 
 
 def _unverified(database: "Database") -> str | None:
-    """The first host of another machine that is connected to whoever answers there."""
+    """Return the first remote host whose certificate is not verified."""
     from inboxd.settings.values import is_loopback
 
     parts = urlsplit(database.dsn.get_secret_value())
@@ -54,7 +54,7 @@ def _unverified(database: "Database") -> str | None:
 
 
 def _bare(host: str) -> str:
-    """Without its port and brackets, and as it is: %2Ftmp is a folder of sockets."""
+    """Remove port and brackets, and decode slashes: %2Ftmp is a folder of sockets."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].replace("%2F", "/").replace("%2f", "/")

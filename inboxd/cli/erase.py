@@ -1,7 +1,7 @@
-"""`inboxd erase`: what is known of a tenant or an entity is erased.
+"""`inboxd erase`: erases the contents of all rows of a tenant or an entity.
 
-Promises: it shows what it would reach before it does it; without `--yes` it asks, and where there
-is nobody to ask it refuses. Known limit: as `inboxd.operations.erase` has it.
+Promises: it counts the rows before it erases them; without `--yes` it asks, and refuses if there is
+no terminal. Known limit: see `inboxd.operations.erase`.
 """
 
 import sys
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inboxd.cli.exits import Exit
-from inboxd.cli.options import Careful, actor
+from inboxd.cli.options import Previewed, actor
 from inboxd.cli.output import Fields, print_json
 from inboxd.errors import UnknownName, UsageError
 from inboxd.model.wording import plural
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Erasing(Careful):
-    """How an erasure is done."""
-
+class Erasing(Previewed):
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask; needed where nobody can be asked.")
+        bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")
     ] = False
 
 
@@ -38,39 +36,39 @@ def erase(
     entity_type: Annotated[
         str | None, typer.Option(metavar="TYPE", help="With --entity-id: all rows of that entity.")
     ] = None,
-    entity_id: Annotated[str | None, typer.Option(metavar="ID", help="Its id.")] = None,
+    entity_id: Annotated[str | None, typer.Option(metavar="ID", help="The entity's id.")] = None,
     *,
     unsettled: Annotated[
         bool,
         typer.Option(
-            "--unsettled", help="Cancel what waits, and ask for the end of what runs, as well."
+            "--unsettled", help="Also cancel waiting commands, and ask running ones to stop."
         ),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="End with 0 though no row is about it.")
+        bool, typer.Option("--force", help="Exit with 0 even if no row matches.")
     ] = False,
     given: Erasing,
 ) -> None:
     """Erase payloads, results, errors, keys and bodies of a tenant's or an entity's rows.
 
-    Their skeletons stay: ids, types, times, statuses, lineage. There is no way back.
+    The rows keep ids, types, times, statuses and lineage. An erasure cannot be undone.
     """
     from inboxd.operations.erase import subject_of, survey
 
     subject = subject_of(tenant, entity_type, entity_id)
     if not (given.yes or given.dry_run or given.asks):
-        raise UsageError("there is no way back from an erasure: give --yes, or --dry-run to look.")
+        raise UsageError("an erasure cannot be undone: give --yes, or --dry-run for a preview.")
 
     def show() -> bool:
         found = given.ask(lambda session: survey(session, subject, _tell))
         counts = _counts(found)
         fields = {name.replace("_", " "): n for name, n in counts.items()}
-        given.print({"would_erase": counts}, [Fields(fields, "It would reach")])
+        given.print({"would_erase": counts}, [Fields(fields, "Would erase")])
         if not found.total:
             _tell_of_nothing(subject, force=force)
         return found.total > 0
 
-    if not given.agreed(show, "Erase them now? There is no way back."):
+    if not given.confirmed(show, "Erase them now? This cannot be undone."):
         return
     about, left = _erase(subject, given, unsettled=unsettled)
     nothing = not (about.total or left)
@@ -83,12 +81,12 @@ def erase(
     if nothing:
         _tell_of_nothing(subject, force=force)
     if left:
-        runs = "still runs" if left == 1 else "still run"
-        typer.echo(f"{plural(left, 'row')} {runs} or came meanwhile: erase again soon", err=True)
+        runs = "is still running or was" if left == 1 else "are still running or were"
+        typer.echo(f"{plural(left, 'row')} {runs} just written: erase again soon", err=True)
         raise typer.Exit(Exit.PROBLEMS)
 
 
-def _erase(subject: "Subject", given: Careful, *, unsettled: bool) -> "tuple[About, int]":
+def _erase(subject: "Subject", given: Previewed, *, unsettled: bool) -> "tuple[About, int]":
     from inboxd.operations import Terms
     from inboxd.operations.erase import erase as do
 
@@ -101,21 +99,21 @@ def _erase(subject: "Subject", given: Careful, *, unsettled: bool) -> "tuple[Abo
 
 
 def _tell_of_nothing(subject: "Subject", *, force: bool) -> None:
-    """What is meant to be erased and is not there: a slip of the pen must not look like success."""
-    told = f"nothing matched: no row is about {subject}, and nothing was erased"
+    """Fail if no row matched: a mistyped name must not look like a success."""
+    told = f"nothing was erased: no row belongs to {subject}"
     if not force:
-        raise UnknownName(f"{told}; --force takes that for success")
+        raise UnknownName(f"{told}; check the name, or exit with 0 by --force")
     typer.echo(told, err=True)
 
 
 def _tell(share: float, found: int) -> None:
-    """How far it is, for whoever watches."""
+    """Print the progress at a terminal."""
     if sys.stderr.isatty():
         typer.echo(f"\r{share:.0%} of history, {plural(found, 'row')}", nl=share >= 1, err=True)
 
 
 def _counts(about: "About") -> dict[str, Any]:
-    """As JSON values: rows by table and how they stand, and bodies."""
+    """Return the counts as JSON values: rows by status and table, and bodies."""
     stands = {
         "settled": about.settled,
         "dead_letters": about.dead,

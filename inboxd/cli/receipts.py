@@ -1,4 +1,4 @@
-"""A receipt as commands find it, and its body and headers as they show them."""
+"""Finds the receipt of a command's argument, and formats its body and headers."""
 
 import base64
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def receipt_of(session: "Session", id: int | UUID, *, raw: bool) -> "ReceiptRow":
-    """The receipt of that id, or that which an event came with. Raises NotFound."""
+    """Return the receipt of that id, or that of an event. Raises NotFound."""
     from inboxd.store import listing, receipts
 
     found = await receipts.one(session, id, raw=raw) if isinstance(id, UUID) else None
@@ -25,7 +25,7 @@ async def receipt_of(session: "Session", id: int | UUID, *, raw: bool) -> "Recei
         )
     if event["origin_kind"] != "receipt":
         raise NotFound(
-            f"event {id} did not come as a webhook: `inboxd events show {id}` has where from"
+            f"event {id} did not come as a webhook: `inboxd events show {id}` shows its origin"
         )
     receipt_id = UUID(event["causation_id"])
     found = await receipts.one(session, receipt_id, raw=raw)
@@ -35,7 +35,7 @@ async def receipt_of(session: "Session", id: int | UUID, *, raw: bool) -> "Recei
 
 
 async def events_of(session: "Session", ids: list[UUID]) -> list[dict[str, Any]]:
-    """Those of them that are there, in the topics that they went to first."""
+    """Return the existing events, each in its first topic."""
     from inboxd.store import listing
 
     keys = ("id", "event_id", "type", "topic", "status", "attempts")
@@ -44,7 +44,6 @@ async def events_of(session: "Session", ids: list[UUID]) -> list[dict[str, Any]]
 
 
 def headers_of(row: "ReceiptRow") -> dict[str, str]:
-    """The headers that were kept."""
     import orjson
 
     kept = row.get("headers")
@@ -52,16 +51,16 @@ def headers_of(row: "ReceiptRow") -> dict[str, str]:
 
 
 def body_of(row: "ReceiptRow") -> bytes:
-    """The body as it came. Raises NotFound if it is not kept."""
+    """Return the body as it came. Raises NotFound if it is not kept."""
     body = row.get("body")
     if body is None:
-        why = "it is a duplicate's" if row["outcome"] == "duplicate" else "it was erased"
+        why = "the receipt is a duplicate" if row["outcome"] == "duplicate" else "it was erased"
         raise NotFound(f"the body of the receipt {row['receipt_id']} is not kept: {why}")
     return bytes(body)
 
 
 def readable(body: bytes | None) -> object:
-    """A body as JSON, as text, or else in base64."""
+    """Return a body as JSON, as text, or else in base64."""
     import orjson
 
     if body is None:

@@ -1,9 +1,9 @@
-"""`inboxd webhooks replay`: a request that came once is sent again, to any address.
+"""`inboxd webhooks replay`: sends a stored request again, to any URL.
 
-Promises: the body is sent byte by byte as it came; it is signed anew where the settings have a key
-of its source that may sign, since a receiver refuses an old signature as stale; its id stays, so
-that a receiver which has it takes it for a duplicate. A secret that a request would show, as a
-bearer token, goes along only if that is asked for. Who sent what where is in the audit.
+Promises: the body is sent exactly as it came; it is signed anew if the settings have a key of its
+source that can sign, since a receiver refuses an old signature as stale; its id stays, so a
+receiver that has it takes it for a duplicate. A secret in the request itself, such as a bearer
+token, is sent only with `--with-secret`. The audit records actor, receipt and URL.
 """
 
 import time
@@ -17,7 +17,7 @@ from inboxd.cli.webhook_send import (
     Seconds,
     WithSecret,
     print_answer,
-    refuse_to_tell,
+    refuse_to_reveal,
     verifier_for,
 )
 from inboxd.errors import UsageError
@@ -38,17 +38,19 @@ def replay(
             show_default=False,
         ),
     ],
-    url: Annotated[str, typer.Option(metavar="URL", help="Where to send it.", show_default=False)],
+    url: Annotated[
+        str, typer.Option(metavar="URL", help="The URL to send it to.", show_default=False)
+    ],
     *,
     original: Annotated[
         bool,
-        typer.Option("--original", help="With the headers as they came, not signed anew."),
+        typer.Option("--original", help="Send the received headers; do not sign anew."),
     ] = False,
     with_secret: WithSecret = False,
     timeout: Seconds = 30,
     given: Acting,
 ) -> None:
-    """Send a stored request again, to any address: signed anew if there is a key, or as it came."""
+    """Send a stored request again, to any URL; sign it anew if the settings have a key."""
     from inboxd.cli.posting import parts_of, post
 
     wanted, who = read_row_id(which), actor()
@@ -81,9 +83,9 @@ def replay(
 def _signed(
     settings: "Settings", row: "ReceiptRow", body: bytes, url: str, *, with_secret: bool
 ) -> dict[str, str]:
-    """The headers of a new signature; none, where the settings have no key that may sign.
+    """Return the headers of a new signature; empty if the settings have no key that can sign.
 
-    Raises UsageError where they would tell the address a secret.
+    Raises UsageError if the headers would reveal a secret to the URL.
     """
     source = settings.inbound.webhooks.get(row["source"])
     if source is None:
@@ -95,5 +97,5 @@ def _signed(
         signed = verifier.sign(body, id_ or str(row["receipt_id"]), time.time())
     except UsageError:
         return {}
-    refuse_to_tell(row["source"], verifier, signed, url, with_secret=with_secret)
+    refuse_to_reveal(row["source"], verifier, signed, url, with_secret=with_secret)
     return signed

@@ -1,19 +1,18 @@
-"""What an operator may do: a module for each subject, shared by the command line and the screens.
+"""Operators' actions and views: a module for each subject, shared by command line and screens.
 
-`rows` acts on rows that are named, `edits` on one that waits, `bulk` on all that match;
-`bulk_orders` has workers do that, `bulk_runs` is how they do it, `order_controls` holds and ends
-it; `batches` on batches and workflows, `archived_groups` on failure groups, `controls` on types,
-topics, queues and schedules, `breakers` on breakers, `endpoints` on those who get webhooks,
-`messages` on streams of brokers; `erase` erases what is known of somebody; `uninstall` takes inboxd
-out of a database.
-`overview`, `figures`, `charts`, `totals`, `lately`, `finding`, `details`, `waiting`,
-`batch_details`, `enqueued`, `lookup`, `failures`, `story`, `audit` and `markers` are read; `labels`
-says what ids are called; `names` judges names that an operator gives, `ability` whether anything
-can be done.
+Actions: `rows` acts on named rows, `edits` on a waiting command, `bulk` on all rows that match.
+`bulk_orders` orders bulk actions, `bulk_runs` carries them out in workers, `order_controls` pauses
+and ends them. `batches` acts on batches and workflows, `archived_groups` on failure groups,
+`controls` on types, topics, queues and schedules, `breakers` on breakers, `endpoints` on endpoints
+of webhooks, `messages` on streams of brokers; `erase` erases the contents of a tenant's or entity's
+rows; `uninstall` removes inboxd from a database.
+Views: `overview`, `figures`, `charts`, `totals`, `lately`, `finding`, `details`, `waiting`,
+`batch_details`, `enqueued`, `lookup`, `failures`, `story`, `audit` and `markers`; `labels` has
+titles and names; `names` checks names that an operator gives, `ability` the rights of a session.
 
-Promises: an action on rows that are named is done to all of them or to none, one on all that match
-page by page; it is a legal transition, judged while the rows are locked and refused by SQL as well
-(promise 8); it is audited in the transaction that does it; workers are woken when that commits.
+Promises: an action on named rows changes all of them or none, one on all that match goes page by
+page; it is a legal transition, checked while the rows are locked and again by SQL (promise 8); its
+audit entry is in the same transaction; workers are notified when that commits.
 """
 
 from inboxd.operations.ability import (

@@ -1,8 +1,8 @@
-"""What operators did, read back.
+"""Reads the audit of operators' actions.
 
-Promises: every action of this package is one line, written in the transaction that did it; a look
-for some reads no more of them than it was told, however rare they are.
-Known limit: what is done by plain SQL is not seen.
+Promises: every action of this package has one entry, written in the same transaction; a search
+reads a bounded number of entries, even if few match.
+Known limit: changes by plain SQL are not recorded.
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from inboxd.store import finding
 from inboxd.store import operations as store
 from inboxd.store.session import Session
 
-# Entries that one look goes through, some 800 blocks of the database.
+# Entries that one search reads at most: about 800 blocks.
 LOOKED_AT: Final = 50_000
 _ENTRY = ("id", "at", "actor", "action", "target", "reason", "count")
 
@@ -25,8 +25,9 @@ _ENTRY = ("id", "at", "actor", "action", "target", "reason", "count")
 class FoundActions:
     """A page of the audit.
 
-    next: below which id the next page begins; None: there is none. looked: entries that were looked
-    at; looked_back_to: when the last of them was made; None: to the end, or the page is full.
+    next: the id below which the next page begins; None: this is the last page. looked: entries that
+    were read; looked_back_to: the time of the last one; None: the search ended, or the page is
+    full.
     """
 
     rows: list[dict[str, Any]]
@@ -35,16 +36,16 @@ class FoundActions:
     looked_back_to: datetime | None = None
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the page as JSON values."""
         return {"audit": self.rows, "next": self.next}
 
 
 async def sent_again(
     session: Session, target: str, url: str, *, actor: str, reason: str | None = None
 ) -> None:
-    """Note that a stored request goes to an address.
+    """Record that a stored request is sent to a URL.
 
-    Its host alone: whoever reads the audit may not read URLs, whose paths may be secrets.
+    It records only the host: the path may be a secret, and readers of the audit may not see URLs.
     """
     async with session.connection.transaction():
         host = urlsplit(url).hostname
@@ -52,15 +53,15 @@ async def sent_again(
 
 
 async def viewed(session: Session, target: str, *, actor: str) -> None:
-    """Note that somebody looks at contents of a row, before they do."""
+    """Record that an actor looks at contents of a row; called before they are shown."""
     async with session.connection.transaction():
         await store.record(session, actor, "view", target, None, 1)
 
 
 async def actions(session: Session, wanted: store.AuditFilter) -> FoundActions:
-    """Entries of the audit that match, as far as one look goes.
+    """Find matching entries of the audit, within the bound of one search.
 
-    Raises UsageError for an action that there is not.
+    Raises UsageError for an unknown action.
     """
     if wanted.action is not None:
         _check(wanted.action)
@@ -79,7 +80,7 @@ async def actions(session: Session, wanted: store.AuditFilter) -> FoundActions:
 
 
 async def all_actions(session: Session, wanted: store.AuditFilter) -> FoundActions:
-    """The same by as many looks as it takes to fill the page, or to look at all of them."""
+    """Find matching entries by as many searches as it takes to fill the page."""
     rows: list[dict[str, Any]] = []
     while True:
         found = await actions(session, replace(wanted, limit=wanted.limit - len(rows)))
@@ -90,10 +91,10 @@ async def all_actions(session: Session, wanted: store.AuditFilter) -> FoundActio
 
 
 def _check(action: str) -> None:
-    """Some have two words; behind it, an entry may say what something was changed to."""
+    """Raise UsageError for an unknown action. It may be a first word, or end with " to VALUE"."""
     known: tuple[str, ...] = get_args(store.Audited)
     asked = action.partition(" to ")[0]
     if asked in known or asked in {each.partition(" ")[0] for each in known}:
         return
-    hint = did_you_mean(asked, known) or f"; valid are {', '.join(sorted(known))}"
+    hint = did_you_mean(asked, known) or f"; valid actions: {', '.join(sorted(known))}"
     raise UsageError(f"{action!r} is not a valid action{hint}")

@@ -1,8 +1,9 @@
-"""Batches and workflows: cancelled as a whole, or closed by hand.
+"""Cancels batches and workflows, and closes batches by hand.
 
-Promises: a cancelled batch begins nothing more from the moment that this
-commits on; its members are ended in pages, by this session as long as it lasts and by the workers.
-Known limit: members that run are asked to end, as single commands are; a dead letter stays one.
+Promises: after the commit no member of a cancelled batch starts; this session and the workers end
+the members page by page.
+Known limit: running members are only asked to stop, as single commands are; dead letters stay dead
+letters.
 """
 
 from typing import Literal, NamedTuple
@@ -20,7 +21,7 @@ Kind = Literal["batch", "workflow"]
 
 
 class BatchEnded(NamedTuple):
-    """A batch that an operator cancelled or closed; unsettled: members that had not ended."""
+    """A batch that an operator cancelled or closed. unsettled: number of unsettled members."""
 
     id: int
     name: str
@@ -35,10 +36,10 @@ async def cancel_batch(
     reason: str | None = None,
     kind: Kind | None = None,
 ) -> BatchEnded:
-    """Cancel a batch or workflow: what has not begun ends at once, what runs is asked to end.
+    """Cancel a batch or workflow: members that have not started end, running ones are asked to.
 
-    kind: what it must be. Raises NotFound, or Conflict when it is something else, has ended or is
-    being cancelled; then nothing is changed.
+    kind: the kind that it must have. Raises NotFound, or Conflict if it has another kind, has ended
+    or is being cancelled; then nothing is changed.
     """
     async with session.connection.transaction():
         row = await _hold(session, id)
@@ -59,9 +60,9 @@ async def cancel_batch(
 async def close_batch(
     session: Session, id: int | UUID, *, actor: str, reason: str | None = None
 ) -> BatchEnded:
-    """Close an open batch, also one that has expired: it ends when its members have.
+    """Close an open batch, even an expired one: it ends when its members have ended.
 
-    Raises NotFound, or Conflict when it is closed; then nothing is changed.
+    Raises NotFound, or Conflict if it is closed; then nothing is changed.
     """
     async with session.connection.transaction():
         row = await _hold(session, id)
@@ -77,23 +78,23 @@ async def close_batch(
 
 
 async def resumable(session: Session, id: int | UUID) -> None:
-    """Raise NotFound, or Conflict: it is not a workflow, was cancelled, or has no dead letter."""
+    """Raise NotFound; Conflict for a batch, a cancelled workflow, or one without dead letters."""
     row = await batch_listing.one(session, id)
     if row is None:
         raise _unknown(id)
     check_kind(row, "workflow")
     if row["ending"] is not None:
-        raise Conflict(f"{_named(row)} was cancelled: nothing of it begins any more")
+        raise Conflict(f"{_named(row)} was cancelled, so its steps cannot start any more")
     found = await preview(session, "commands", "replay", Selection(batch=row["id"]), rows=0)
     if not found.count:
         raise Conflict(
-            f"{_named(row)} is {row['status']}, and no dead letter is in it to resume from; "
-            "nothing was changed"
+            f"{_named(row)} is {row['status']}, and has no dead letter to resume from; nothing was "
+            "changed"
         )
 
 
 def check_kind(row: Row, kind: Kind | None) -> None:
-    """Raise Conflict when the row is of the other kind."""
+    """Raise Conflict if the row has the other kind."""
     if kind not in (None, row["kind"]):
         raise Conflict(f"{_named(row)} is not a {kind}: see `inboxd batches show {row['id']}`")
 
@@ -121,7 +122,7 @@ def _named(row: Row) -> str:
 
 
 async def _fold(session: Session, batch: int | None) -> None:
-    """Fold it to its end, and what it is a member of; what is nested in it is left to workers."""
+    """Fold a batch and those that it is nested in; workers fold the batches nested in it."""
     while batch is not None:
         folded = await store.fold(session.connection, session.sql, [batch])
         more = any(each.more for each in folded)

@@ -1,8 +1,8 @@
-"""How many rows match a filter of lists, by what became of them: as far as was looked.
+"""Counts rows that match a filter of lists, by outcome, within a bound of rows to look at.
 
-Owns the counting of what `finding` finds. Promises that a count is exact where all was looked at,
-and else says "at least", and how far it came; and that each row counts once, also one that settles
-meanwhile. Known limit: it looks at rows, so it takes as long as a list that goes through as many;
+Owns the counting of what `finding` finds. Promises that a count is exact if all rows were looked
+at, and otherwise marked "at least", with how far it looked; and that each row counts once, even if
+it settles meanwhile. Known limit: it looks at rows, so it takes as long as a list of as many rows;
 totals of a type and a tenant come from the census (`totals.py`), at any size.
 *See:* `cli/count.py`, before it; `finding.py`, after it.
 """
@@ -19,16 +19,16 @@ from inboxd.store.finding import Filter
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-# Rows whose status is read at once.
-_PAGE = 1_000
+# Rows whose statuses are read at once.
+_PAGE_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class FoundNumbers:
-    """How many rows match, named as totals are.
+    """Numbers of matching rows, with the names of totals.
 
     processing: None for events, which have no such status. looked: rows that were looked at.
-    looked_back_to: when the last of them was created; None: all were looked at.
+    looked_back_to: creation time of the last one; None: all rows were looked at.
     """
 
     total: Number
@@ -46,7 +46,7 @@ class FoundNumbers:
 async def count_found(
     session: Session, table: HotTable, wanted: Filter, look: int | None = None
 ) -> FoundNumbers:
-    """Count the rows that a list of this filter would show, looking at so many at most."""
+    """Count the rows that match the filter. look: the most rows to look at."""
     look = look or LOOKED_AT
     unsettled, settled = Counter[str](), Counter[str]()
     looked, below = 0, None
@@ -54,7 +54,7 @@ async def count_found(
         found = await find(
             *(session, table, wanted),
             below=below,
-            limit=_PAGE,
+            limit=_PAGE_ROWS,
             look=min(look - looked, LOOKED_AT),
             read=finding.statuses,
         )

@@ -1,7 +1,8 @@
-"""What an operator makes of endpoints: added, changed, disabled, given new secrets; resent to.
+"""Manages endpoints: add, change, disable, rotate secrets, resend deliveries.
 
-Promises: every worker obeys within seconds; each action is audited in the transaction that does it,
-without a secret or a URL. Known limit: what the settings say of an endpoint is changed there alone.
+Promises: every worker applies a change within seconds; each action has an audit entry without
+secret and URL, in the same transaction. Known limit: an endpoint of the settings is changed only
+there.
 *See:* `cli/endpoints.py`, before it; `store/endpoints.py`, after it.
 """
 
@@ -34,12 +35,12 @@ from inboxd.store.endpoints import EndpointRow, NewEndpoint
 from inboxd.store.finding import Filter
 from inboxd.store.session import Session
 
-# More rows than there are.
+# Larger than any number of rows.
 _ALL = 2**62
 
 
 async def one_endpoint(session: Session, name: str) -> EndpointRow:
-    """An endpoint by its name. Raises UnknownName."""
+    """Return an endpoint by its name. Raises UnknownName."""
     found = await store.listed(session, name)
     if not found:
         known = [each["name"] for each in await store.listed(session)]
@@ -58,10 +59,10 @@ async def deliveries(
     limit: int = 20,
     everywhere: bool = False,
 ) -> Found:
-    """What was sent to an endpoint, the newest first.
+    """Return the deliveries of an endpoint, newest first.
 
-    everywhere: by as many requests as it takes to fill the page, or to look at all commands; else
-    as far as one request looks.
+    everywhere: use as many requests as it takes to fill the page or to look at all commands; else
+    one request, which is bounded.
     """
     wanted = Filter(lane=QUEUE + name, statuses=statuses, since=since)
     ask = partial(search, look=_ALL) if everywhere else find
@@ -73,14 +74,14 @@ async def deliveries(
 async def add_endpoint(
     session: Session, new: NewEndpoint, *, actor: str, reason: str | None = None
 ) -> EndpointRow:
-    """Add one. Raises UsageError for what none can be, Conflict if there is one of its name."""
+    """Add an endpoint. Raises UsageError for invalid values, Conflict if the name exists."""
     refuse(f"the name {new.name!r:.60}", name_problem(new.name))
     refuse("the secret", secret_problem(new.secret))
     _check(new.url, new.types)
     async with session.connection.transaction():
         if not await store.add(session, new):
-            raise Conflict(f"there is an endpoint {new.name!r} already; take another name")
-        # Its host alone: whoever reads the audit may not read URLs, whose paths may be secrets.
+            raise Conflict(f"there is an endpoint {new.name!r} already; choose another name")
+        # Only the host: the path may be a secret, and readers of the audit may not see URLs.
         host = urlsplit(new.url).hostname
         await rows.record(session, actor, "add", f"endpoint {new.name}", reason, 1, to=host)
         return await one_endpoint(session, new.name)
@@ -96,10 +97,10 @@ async def change_endpoint(
 ) -> EndpointRow:
     """Change url, types, ordered, events, rate, concurrency or disable_after.
 
-    Raises UsageError, UnknownName, and Conflict for one of the settings.
+    Raises UsageError, UnknownName, and Conflict for an endpoint of the settings.
     """
     if not changes:
-        raise UsageError("nothing is to change: give --url, --types or another option.")
+        raise UsageError("no change is given: give --url, --type or another option.")
     _check(changes.get("url"), changes.get("types", ()))
     async with session.connection.transaction():
         _refuse_settings(await one_endpoint(session, name), "change it there")
@@ -113,11 +114,14 @@ async def change_endpoint(
 async def remove_endpoint(
     session: Session, name: str, *, actor: str, reason: str | None = None
 ) -> EndpointRow:
-    """Remove one; what waits for it stays. Raises UnknownName, Conflict for one of the settings."""
+    """Remove an endpoint; its waiting deliveries stay.
+
+    Raises UnknownName, and Conflict for an endpoint of the settings.
+    """
     async with session.connection.transaction():
         row = await one_endpoint(session, name)
         if row["undeclared_at"] is None:
-            _refuse_settings(row, "remove it there; no worker may have it any more")
+            _refuse_settings(row, "remove it there, from the settings of all workers")
         await store.remove(session, name)
         await rows.record(session, actor, "remove", f"endpoint {name}", reason, 1)
         return row
@@ -131,14 +135,15 @@ async def enable_endpoint(
     reason: str | None = None,
     seen: datetime | None = None,
 ) -> EndpointRow:
-    """Enable one: what waits is delivered. seen: when it was changed last, as somebody saw it.
+    """Enable an endpoint: workers send its waiting deliveries.
 
-    Raises UnknownName, and Conflict if it is enabled, or was changed meanwhile.
+    seen: the last change that the operator saw. Raises UnknownName, and Conflict if it is enabled,
+    or was changed meanwhile.
     """
     async with session.connection.transaction():
         row = await one_endpoint(session, name)
         if row["undeclared_at"] is not None:
-            _refuse_settings(row, "no worker has it any more: put it back there")
+            _refuse_settings(row, "no worker declares it any more, so add it there again")
         if not await store.enable(session, name, seen):
             if not (await one_endpoint(session, name))["enabled"]:
                 raise _changed_meanwhile(name)
@@ -155,9 +160,10 @@ async def disable_endpoint(
     reason: str | None = None,
     seen: datetime | None = None,
 ) -> EndpointRow:
-    """Disable one: nothing is written for it. seen: when it was changed last, as somebody saw it.
+    """Disable an endpoint: it gets no new deliveries.
 
-    Raises UnknownName, and Conflict if it is disabled, or was changed meanwhile.
+    seen: the last change that the operator saw. Raises UnknownName, and Conflict if it is disabled,
+    or was changed meanwhile.
     """
     async with session.connection.transaction():
         await one_endpoint(session, name)
@@ -179,15 +185,15 @@ async def rotate_endpoint(
     actor: str,
     reason: str | None = None,
 ) -> str:
-    """Give one a new secret, made here unless given; which is returned.
+    """Give an endpoint a new secret, generated unless given; returns the secret.
 
-    The older ones sign for as long as `keep`. Raises UsageError, UnknownName, and Conflict for one
-    of the settings.
+    Older secrets sign too, for the time `keep`. Raises UsageError, UnknownName, and Conflict for an
+    endpoint of the settings.
     """
     secret = secret or made_secret()
     refuse("the secret", secret_problem(secret))
     async with session.connection.transaction():
-        _refuse_settings(await one_endpoint(session, name), "put the new secret there")
+        _refuse_settings(await one_endpoint(session, name), "set the new secret there")
         await store.rotate(session, name, secret, keep)
         await rows.record(session, actor, "rotate", f"endpoint {name}", reason, 1)
     return secret
@@ -202,17 +208,17 @@ async def send_to_endpoint(
     actor: str,
     reason: str | None = None,
 ) -> dict[str, Any]:
-    """Send one webhook to one endpoint, whatever its types are; id, command_id, message_id.
+    """Send one webhook to one endpoint, whatever types it gets.
 
-    Raises UnknownName, and Conflict if it is disabled.
+    Returns id, command_id and message_id. Raises UnknownName, and Conflict if it is disabled.
     """
     async with session.connection.transaction():
         row = await one_endpoint(session, name)
         sent = await store.send(session, row, type_, payload)
         if sent is None:
             raise Conflict(
-                f"the endpoint {name!r} is disabled ({row['disabled_reason']}): `inboxd endpoints "
-                f"enable {name}` first"
+                f"the endpoint {name!r} is disabled ({row['disabled_reason']}): enable it first "
+                f"with `inboxd endpoints enable {name}`"
             )
         await rows.record(session, actor, "send", f"endpoint {name}", reason, 1, to=type_)
     return sent
@@ -226,10 +232,10 @@ async def resend_deliveries(
     actor: str,
     reason: str | None = None,
 ) -> Done:
-    """Deliver again: failed ones are replayed, others become new commands with their message ids.
+    """Resend deliveries, all or none: replay failed ones, send others anew with their message ids.
 
-    All or none. Raises UnknownName, NotFound for what is no delivery of this endpoint, and Conflict
-    for one that has not ended.
+    Raises UnknownName, NotFound for a row that is not a delivery of this endpoint, and Conflict for
+    a delivery that has not ended.
     """
     await one_endpoint(session, name)
     numbers = [each for each in ids if isinstance(each, int)]
@@ -243,13 +249,13 @@ async def resend_deliveries(
         if unknown := [each for each in ids if each not in known]:
             raise NotFound(
                 f"the endpoint {name!r} has no delivery {listed(unknown)}; nothing was changed: "
-                f"`inboxd endpoints deliveries {name}` has them"
+                f"`inboxd endpoints deliveries {name}` lists them"
             )
         failed = [row["id"] for row in found if row["hot"] and row["status"] == "failed"]
         if waiting := [row["id"] for row in found if row["hot"] and row["id"] not in failed]:
             raise Conflict(
-                f"delivery {listed(waiting)} has not ended; nothing was changed: it is delivered "
-                "without your help"
+                f"delivery {listed(waiting)} has not ended; nothing was changed: workers will "
+                "deliver it without a resend"
             )
         again = Done(())
         if failed:
@@ -272,7 +278,7 @@ async def resend_deliveries(
 
 
 def failed_of(name: str, **more: Any) -> Selection:
-    """The failed deliveries of an endpoint."""
+    """Select the failed deliveries of an endpoint."""
     return Selection(type=DELIVER, lane=QUEUE + name, **more)
 
 
@@ -285,13 +291,13 @@ def _check(url: str | None, types: Sequence[str]) -> None:
 
 def _changed_meanwhile(name: str) -> Conflict:
     return Conflict(
-        f"the endpoint {name!r} was changed meanwhile; nothing was done: look again how it is"
+        f"the endpoint {name!r} was changed meanwhile; nothing was changed: look at it again"
     )
 
 
 def _refuse_settings(row: EndpointRow, remedy: str) -> None:
     if row["managed_by"] == "settings":
         raise Conflict(
-            f"the endpoint {row['name']!r} comes from [endpoints.{row['name']}] of the settings: "
+            f"the settings declare the endpoint {row['name']!r} in [endpoints.{row['name']}]: "
             f"{remedy}"
         )

@@ -1,7 +1,7 @@
-"""Which rows a list is to show, read from texts as people write them.
+"""Reads the filters of a list from texts.
 
-Owns what the filters of a list mean, so that they mean the same to all readers. Promises: what
-cannot be read is refused before anything is looked at.
+Owns the meaning of list filters, for all callers. Promises: an invalid filter is refused before the
+database is used.
 """
 
 import json
@@ -19,7 +19,7 @@ from inboxd.store.wakeups import HotTable
 if TYPE_CHECKING:
     from inboxd.operations.bulk import Selection
 
-# In JSON: a backslash that is not escaped itself, and what it stands for.
+# An escaped NUL in JSON text: a backslash that is not escaped itself, and u0000.
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -29,10 +29,10 @@ def read_filter(
     statuses: Collection[str] = (),
     commands: Collection[str] = (),
 ) -> Filter:
-    """The filter that is written so; what is not there, or None, filters nothing.
+    """Read a filter; a missing text, or None, does not filter.
 
-    type, tenant, lane (topic or queue), error: as they are. since, until: "2h" or ISO 8601. entity:
-    TYPE or TYPE:ID. payload: FIELD=VALUE or JSON. by: see `Filter`. Raises UsageError.
+    type, tenant, lane (topic or queue), error: plain. since, until: "2h" or ISO 8601. entity: TYPE
+    or TYPE:ID. payload: FIELD=VALUE or JSON. by: see `Filter`. Raises UsageError.
     """
     since, until, payload = (texts.get(name) for name in ("since", "until", "payload"))
     entity_type, _, entity_id = (texts.get("entity") or "").partition(":")
@@ -53,10 +53,10 @@ def read_filter(
 
 
 def containing(text: str) -> tuple[str, ...]:
-    """What payloads contain, as JSON: of «order_id=17», «a.b=x», or an object as it is.
+    """Return JSON texts of which payloads contain one: for «order_id=17», «a.b=x», or an object.
 
-    A value that reads as JSON is looked for as it reads, and as text; a number keeps all its
-    digits. Raises UsageError.
+    A value that is valid JSON is searched as JSON and as text; a number keeps all its digits.
+    Raises UsageError.
     """
     if text.lstrip().startswith("{"):
         if trouble := _unfit(text):
@@ -79,23 +79,23 @@ def containing(text: str) -> tuple[str, ...]:
 
 
 def _unfit(text: str) -> str | None:
-    """Why no payload can contain this; None: it is JSON as the database takes it."""
+    """Return why no payload can contain this text; None: it is valid JSON for the database."""
     try:
         meant = json.loads(text, parse_float=str, parse_constant=_refuse)
-        json.dumps(meant, ensure_ascii=False).encode()  # half a pair of surrogates is refused
+        json.dumps(meant, ensure_ascii=False).encode()  # raises for a lone surrogate
     except (ValueError, RecursionError) as error:
         return str(error)
     if _NUL.search(text):
-        return "a payload has no character NUL"
+        return "a payload cannot contain the character NUL"
     return None
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def names_of(table: HotTable, wanted: "Filter | Selection") -> Iterator[tuple[Named, str]]:
-    """What a filter names that somebody may have declared, by kind."""
+    """Return the names in a filter that can be declared, by kind."""
     given: dict[Named, str | None] = (
         {"event type": wanted.type, "topic": wanted.lane}
         if table == "events"
@@ -106,7 +106,7 @@ def names_of(table: HotTable, wanted: "Filter | Selection") -> Iterator[tuple[Na
 
 def _when(text: str) -> When:
     if text not in get_args(When):
-        raise UsageError(f"by is one of {', '.join(get_args(When))}, not {text!r}")
+        raise UsageError(f"by must be one of {', '.join(get_args(When))}, not {text!r}")
     return cast("When", text)
 
 

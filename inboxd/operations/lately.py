@@ -1,8 +1,9 @@
-"""What was done lately, as a list draws it: in each minute or hour, and of which types.
+"""Recent throughput of a list: in each minute or hour, and by type.
 
-Promises that a span is read from what was counted, never from rows, and that each of its units is
-told, also where nothing was done. Known limits: what workers counted last is some seconds behind;
-tenants are counted by the hour, so an hour of a tenant is told as a day.
+Promises that it reads statistics, never rows, and returns every unit of the span, even without
+work.
+Known limits: statistics are some seconds old; tenants are counted by the hour, so an hour of a
+tenant becomes a day.
 """
 
 from collections.abc import Mapping
@@ -23,13 +24,12 @@ _UNITS: Mapping[Span, tuple[Resolution, timedelta, timedelta]] = {
     "day": ("hours", timedelta(hours=1), _DAY),
 }
 SPANS = tuple(_UNITS)
-# What came to an end.
-_ENDS = ("succeeded", "failed", "cancelled")
+_ENDED = ("succeeded", "failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
 class UnitFigures:
-    """What was done in one unit of time, which begins `at`; retried: to be run again."""
+    """Executions in one unit of time, which begins `at`, by outcome."""
 
     at: datetime
     succeeded: int
@@ -39,7 +39,7 @@ class UnitFigures:
 
 @dataclass(frozen=True, slots=True)
 class SpanFigures:
-    """What was done in a span. types: how many of each came to an end, most first."""
+    """Executions in a span. types: number of ended rows of each, most first."""
 
     span: Span
     units: list[UnitFigures]
@@ -54,7 +54,7 @@ async def done_lately(
     type_: str | None = None,
     tenant: str | None = None,
 ) -> SpanFigures:
-    """What was done with rows of a type, of a tenant; None: of any."""
+    """Return the recent throughput of a type and a tenant; None: of any."""
     if tenant is not None and span == "hour":
         span = "day"
     resolution, unit, back = _UNITS[span]
@@ -78,12 +78,12 @@ async def done_lately(
             else tuple(map(found.outcome, ("succeeded", "failed", "retried")))
         )
         units.append(UnitFigures(at, *counts))
-    types = [(each.type or "", sum(map(each.outcome, _ENDS))) for each in by_type]
+    types = [(each.type or "", sum(map(each.outcome, _ENDED))) for each in by_type]
     return SpanFigures(span, units, sorted((t for t in types if t[1]), key=lambda t: (-t[1], t[0])))
 
 
 def _beginning(at: datetime, unit: timedelta) -> datetime:
-    """Of the minute, hour or day that it is in, in UTC."""
+    """Round down to the minute, hour or day, in UTC."""
     at = at.astimezone(UTC)
     midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
     return midnight + (at - midnight) // unit * unit

@@ -122,5 +122,5 @@ insert into inboxd.audit (at, actor, action, target, reason, count) values
 insert into inboxd.actions (kind, verb, selection, actor, reason, audit_id, status, goes_on_as, note, starts_at, rate, canary, above, first_id,
                             last_id, counted, whole, done, left_out, next_at, created_at, began_at)
 values ('command', 'replay', '{"statuses": ["failed"], "type": "school.send_email", "error": "mailbox", "since": "2026-01-31T08:00:00+00:00"}', 'bruno',
-        'mailboxes were made', 2, 'paused', 'running', 'the canary did not hold: of the first 10, 1 did not succeed: command 4711 is failed',
+        'mailboxes were made', 2, 'paused', 'running', 'the canary failed: 1 of the first 10 did not succeed: command 4711 is failed',
         now() - interval '2 h', 50, 10, 30, 1, 90, 24, true, 10, 1, now(), now() - interval '2 h', now() - interval '2 h');

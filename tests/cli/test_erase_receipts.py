@@ -1,4 +1,4 @@
-"""`inboxd erase` reaches webhooks as they came, and those that are held."""
+"""`inboxd erase` on receipts of webhooks, also on held ones."""
 
 import time
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def about(entity: str, **given: Any) -> Any:
 
 
 def left(sql: Sql) -> list[tuple[bool, bool, bool]]:
-    """Whether receipts have a body, headers, an address: the oldest first."""
+    """Return whether each receipt has a body, headers and an address; the oldest first."""
     rows = sql(
         "select body is not null, headers is not null, address is not null"
         " from inboxd.receipts order by receipt_id"
@@ -59,7 +59,7 @@ def test_receipts_of_erased_events_are_erased(cli: Cli, sql: Sql, database: Data
 def test_broken_webhooks_are_erased(
     cli: Cli, sql: Sql, database: Database, subject: tuple[str, ...]
 ) -> None:
-    """Event and receipt stayed for good, since nobody had read whose they are."""
+    """Tenant and entity of a broken webhook are in its body only."""
     settings = WebhookSource(
         scheme="github",
         type="user.named",
@@ -73,7 +73,7 @@ def test_broken_webhooks_are_erased(
     request = AuthenticRequest({}, body, "192.0.2.1", "1", None, time.time_ns())
     source = CompiledSource("psp", settings, Knock())
     anyio.run(receive, database, source.receipt(Uuids(), request))
-    assert sql("select status from inboxd.events") == [("failed",)], "it is broken"
+    assert sql("select status from inboxd.events") == [("failed",)], "the webhook is broken"
     assert cli("erase", *subject, "--yes", "--json").json["left"] == 0
     assert left(sql) == [(False,) * 3]
     assert sql("select * from inboxd.events") == []
@@ -83,7 +83,7 @@ def test_broken_webhooks_are_erased(
 
 
 @pytest.mark.parametrize("subject", [USER, ("--tenant", "acme")])
-def test_what_is_held_is_refused_and_then_erased(
+def test_held_events_are_refused_and_then_erased(
     cli: Cli, sql: Sql, database: Database, subject: tuple[str, ...]
 ) -> None:
     page = [
@@ -94,7 +94,7 @@ def test_what_is_held_is_refused_and_then_erased(
     assert cli("erase", *subject, "--dry-run", "--json").json["would_erase"]["held_events"] == 1
     refused = cli("erase", *subject, "--yes")
     assert (refused.code, left(sql)) == (1, [(True,) * 3] * 2)
-    assert "1 row about it has not ended" in refused.err
+    assert "1 matching row not settled yet" in refused.err
     erased = cli("erase", *subject, "--yes", "--unsettled", "--json").json
     assert (erased["erased"]["held_events"], erased["left"]) == (1, 0)
     assert left(sql) == [(False,) * 3, (True,) * 3]

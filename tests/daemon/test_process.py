@@ -315,7 +315,7 @@ async def test_a_connection_lost_at_the_start_is_reported_as_the_databases(
                 assert await worker.wait() in (69, 75)
             finally:
                 worker.kill()
-    assert "mistake in inboxd" not in worker.output()
+    assert "bug in inboxd" not in worker.output()
 
 
 async def test_a_missing_schema_exits_with_78(

@@ -79,13 +79,13 @@ def test_sequence_behind_its_rows_is_named(cli: Cli, sql: Sql, at: At, login: Lo
 def test_numbers_in_history_count_too(cli: Cli, sql: Sql) -> None:
     sql(_SETTLED)
     sql("select setval('inboxd.events_id_seq', 49)")
-    found = Report(cli).one("sequences", "critical", "is at 49, and rows have numbers up to 50")
+    found = Report(cli).one("sequences", "critical", "is at 49, but rows have numbers up to 50")
     assert found["remedy"] == "run: SELECT setval('inboxd.events_id_seq', 50);"
     for ahead in ("50", "51, false"):  # the second as after ALTER SEQUENCE … RESTART
         sql(f"select setval('inboxd.events_id_seq', {ahead})")
         Report(cli).one("sequences", "ok")
     sql("alter sequence inboxd.events_id_seq restart with 50")
-    Report(cli).one("sequences", "critical", "is at 49, and rows have numbers up to 50")
+    Report(cli).one("sequences", "critical", "is at 49, but rows have numbers up to 50")
 
 
 def test_missing_or_unreadable_sequence_is_named(sql: Sql, at: At, login: Login) -> None:
@@ -93,7 +93,7 @@ def test_missing_or_unreadable_sequence_is_named(sql: Sql, at: At, login: Login)
     cli = at(login("inboxd_worker"))
     Report(cli).one("sequences", "critical", "inboxd.commands_flag is missing")
     sql("revoke execute on function inboxd.number_given from inboxd_viewer")
-    Report(at(login("inboxd_viewer"))).one("sequences", "notice", "not seen", "inboxd check")
+    Report(at(login("inboxd_viewer"))).one("sequences", "notice", "not checked", "inboxd check")
 
 
 def test_only_sequences_are_read_by_name(sql: Sql) -> None:

@@ -142,7 +142,7 @@ def _put_back(restored: Database, original: Database, at: At) -> None:
     """Check the report on a restored database, its remedy, and that privileges are equal then."""
     cli = at(restored.dsn)
     report = Report(cli)
-    report.one("rights", "critical", "everybody may call", "inboxd migrate --grants")
+    report.one("rights", "critical", "every role may call", "inboxd migrate --grants")
     report.one("drift", "ok")
     checked = cli("check", "--json")
     assert checked.code == 1
@@ -152,7 +152,7 @@ def _put_back(restored: Database, original: Database, at: At) -> None:
     assert "pending: nothing" in cli("migrate").out, "missing privileges are no pending migration"
     done = cli("migrate", "--grants", "--json")
     assert done.json["roles_missing"] == []
-    assert "rights are as the migrations make them" in cli("migrate", "--grants").out
+    assert "the rights are those of the migrations" in cli("migrate", "--grants").out
     Report(cli).one("rights", "ok")
     assert cli("check").code == 0
     with safety():
@@ -216,6 +216,6 @@ def test_owner_without_the_right_to_create_roles_revokes_open_privileges(
         f"inboxd_{each}" for each in ("operator", "producer", "receiver", "viewer", "worker")
     ]
     assert _everybodys(there) == 0
-    assert "could not be made: inboxd_operator" in cli("migrate", "--grants").out
+    assert "could not be created: inboxd_operator" in cli("migrate", "--grants").out
     Report(cli).one("rights", "ok")
     assert cli("check").code == 0

@@ -83,7 +83,7 @@ async def test_a_lifespan_that_does_not_open_fails_the_start(
     assert output.index("first opens") < output.index("bank opens") < output.index("first closes")
     assert '"ready"' not in output
     assert "Traceback" not in output
-    assert "mistake in inboxd" not in output
+    assert "bug in inboxd" not in output
     assert await database.fetchval("select count(*) from inboxd.workers") == 0
 
 

@@ -127,7 +127,7 @@ async def test_a_row_that_failed_again_since_it_was_shown_is_not_replayed(
     asked = await ask(ada, "/act/events/replay?id=1")
     await fail(database, "events")
     refused = await confirm(ada, asked)
-    assert (refused.status_code, "was first" in refused.text) == (409, True)
+    assert (refused.status_code, "changed it meanwhile" in refused.text) == (409, True)
     assert await audit(database) == []
 
 

@@ -148,7 +148,7 @@ async def test_an_erasure_that_is_cut_off_says_so_and_goes_on(
     path = "/act/erase?tenant=acme"
     async with _ada(database) as ada, database.connect() as other:
         waits = await confirm(ada, await ask(ada, path))
-        assert (waits.status_code, "cancel them as well" in waits.text) == (409, True)
+        assert (waits.status_code, "cancel them too" in waits.text) == (409, True)
         assert " --" not in Read(waits.text).text
         asked = await ask(ada, path)
         assert "the rows erased so far stay erased" in asked.text

@@ -128,7 +128,7 @@ async def test_one_of_two_simultaneous_edits_is_refused(
     assert (await ada.post(mine.action, data=mine.fields, headers=SAME)).status_code == 303
     late = await ada.post(yours.action, data=yours.fields, headers=SAME)
     with safety():
-        assert (late.status_code, "was first" in late.text) == (409, True)
+        assert (late.status_code, "changed it meanwhile" in late.text) == (409, True)
         assert await database.fetchval("select payload::text from inboxd.commands") == '{"n": 2}'
         assert len(await audit(database)) == 1
     async with site.client() as bob:

@@ -210,8 +210,8 @@ async def test_an_invalid_form_is_shown_again_with_its_input(
         assert 'role="alert"' in answer.text
         assert 'value="kept"' in answer.text
     unknown = await confirm(ada, await ask(ada, "/act/send"), type="a.typo", payload="{}")
-    assert (unknown.status_code, "nothing declares" in unknown.text.lower()) == (404, True)
-    assert " --" not in Read(unknown.text).text, "options belong to the command line"
+    assert (unknown.status_code, "is not declared" in unknown.text.lower()) == (404, True)
+    assert " --" not in Read(unknown.text).text, "options are for the command line"
     assert await audit(database) == []
 
 
@@ -223,7 +223,7 @@ async def test_a_row_by_hand_is_written_once_whichever_process_gets_the_form(
     assert (await confirm(ada, asked, **typed)).status_code == 303
     async with visiting(database, local_role="admin") as other, other.client() as client:
         again = await confirm(client, asked, **typed)
-    assert (again.status_code, "was there already" in again.text) == (409, True)
+    assert (again.status_code, "exists already" in again.text) == (409, True)
     assert await database.fetchval("select count(*) from inboxd.commands") == 3
     assert len(await audit(database)) == 1
 
@@ -234,7 +234,7 @@ async def test_a_schedule_that_was_run_meanwhile_is_not_run_again(
     asked, late = [await ask(ada, "/act/run?schedule=nightly") for _ in range(2)]
     assert (await confirm(ada, asked)).status_code == 303
     refused = await confirm(ada, late)
-    assert (refused.status_code, "was run meanwhile" in refused.text) == (409, True)
+    assert (refused.status_code, "ran meanwhile" in refused.text) == (409, True)
     row = await database.fetch("select origin_kind, correlation_id from inboxd.commands where id=3")
     assert row[0]["origin_kind"] == "schedule"
     await database.execute("update inboxd.schedules set undeclared_at = now()")

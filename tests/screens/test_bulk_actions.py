@@ -82,7 +82,7 @@ async def test_from_a_list_to_a_canary_that_stops_and_on_to_the_end(
     )
     await step(database)
     page = (await ada.get("/actions/1")).text
-    assert "the canary did not hold: of the first 10, 1 did not succeed" in page
+    assert "the canary failed: 1 of the first 10 did not succeed" in page
     assert 'value="0.8333' in page
     assert "/act/action/pause" not in page
     assert await act(ada, "/act/action/resume?action=1") == "Resumed."
@@ -216,7 +216,7 @@ async def test_an_order_covers_no_more_rows_than_were_shown(
     asked = await ask(ada, path)
     await database.execute("update inboxd.commands set status = 'failed' where id = 2")
     refused = await confirm(ada, asked)
-    assert (refused.status_code, "ore rows match by now" in refused.text) == (409, True)
+    assert (refused.status_code, "rows match now, more than" in refused.text) == (409, True)
     assert await database.fetchval("select count(*) from inboxd.actions") == 1
 
 
@@ -240,6 +240,6 @@ async def test_a_form_resumes_what_it_has_shown(database: Database, ada: httpx.A
     await confirm(ada, await ask(ada, "/act/commands/dismiss-all"))
     await act(ada, "/act/action/pause?action=1")
     asked = await ask(ada, "/act/action/resume?action=1")
-    await database.execute("update inboxd.actions set note = 'the canary did not hold'")
+    await database.execute("update inboxd.actions set note = 'the canary failed'")
     refused = await confirm(ada, asked)
-    assert (refused.status_code, "another reason by now" in refused.text) == (409, True)
+    assert (refused.status_code, "now paused for another reason" in refused.text) == (409, True)

@@ -160,4 +160,4 @@ async def test_a_step_of_a_backlog_leads_to_the_rows_that_waited(
 async def test_an_unknown_time_of_rows_is_refused(screens: httpx.AsyncClient) -> None:
     answer = await screens.get("/events.json?by=yesterday")
     assert answer.status_code == 400
-    assert "by is one of created, ended, failed, done, waiting" in answer.json()["detail"]
+    assert "by must be one of created, ended, failed, done, waiting" in answer.json()["detail"]

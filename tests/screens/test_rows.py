@@ -310,7 +310,7 @@ async def test_an_empty_list_says_what_would_be_there(screens: httpx.AsyncClient
     assert "There is nothing here yet" in (await read(screens, "/events")).text
     nothing = await read(screens, "/events?type=nobody")
     assert "Nothing matches this filter. All rows were looked at." in nothing.text
-    assert "nothing declares the event type 'nobody'" in nothing.text
+    assert "the event type 'nobody' is not declared" in nothing.text
 
 
 async def test_history_long_ago_is_listed_too(

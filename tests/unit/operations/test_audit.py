@@ -1,4 +1,4 @@
-"""The audit's actions: the page names each, so that whoever looks for one finds its word."""
+"""The page of the command line names every action of the audit."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from inboxd.store.operations import Audited
 PAGE = Path(inboxd.__file__).parents[1] / "docs/cli.md"
 
 
-def test_the_page_names_every_action() -> None:
+def test_page_names_every_action() -> None:
     (line,) = (
         line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| `--action TEXT")
     )
