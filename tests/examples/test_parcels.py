@@ -63,7 +63,7 @@ async def test_each_parcel_is_booked_once_and_its_shop_gets_one_webhook(
         )
 
     async def is_done() -> bool:
-        # What was to follow a booking waits as long as its dead letter might be replayed.
+        # The commands that follow a booking wait while its dead letter may be replayed.
         left = "select exists (select from inboxd.commands where status in ('pending', 'running'))"
         return len(shop.at("/hooks")) >= ORDERS and not await database.fetchval(left)
 

@@ -23,6 +23,11 @@ def test_no_count_of_a_file_rises(found: list[Offence]) -> None:
     assert not more, f"use plain words:\n{shown}"
 
 
+def test_users_texts_have_none(found: list[Offence]) -> None:
+    shown = [f"{each.file}:{each.line}: {each.sentence}" for each in found if each.kind == "text"]
+    assert not shown, "use plain words"
+
+
 def test_counts_are_lowered_with_the_sentences(found: list[Offence]) -> None:
     held, there = written(), counts(found)
     fewer = {key: count for key, count in held.items() if there.get(key, 0) < count}
