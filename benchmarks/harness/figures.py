@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 HEADER = (
     "| what | measured | compared with | ratio | target | reached "
-    "| CPU µs per row: worker + server; compared with |\n"
+    "| CPU µs per row: worker + server; counterpart |\n"
     "|---|---|---|---|---|---|---|"
 )
 

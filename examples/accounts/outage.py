@@ -168,7 +168,7 @@ async def _live_through(
             await accounts.behave(delay=_SLOW_ANSWER_SECONDS)
             await anyio.sleep(_SLOW_SECONDS)
             process.kill()
-            # Else the next signal reaps the process, and asyncio misses its exit code.
+            # Without this wait the next signal reaps the process, and asyncio misses its exit code.
             await process.wait()
         _screen.print(
             f"          the accounts service was slow, and is now down for {options.outage:g} s"

@@ -28,7 +28,7 @@ class Throttle:
         return any(name in self._budgets and self._budgets[name].is_spent for name in names)
 
     def spend(self, names: Sequence[str]) -> None:
-        """Count one for each name; a guess before it is checked, since many may come at once."""
+        """Count a guess for each name, before it is checked: many guesses may come at once."""
         for name in names:
             budget = self._budgets.get(name)
             if budget is None:

@@ -67,8 +67,8 @@ class StepDraft(NamedTuple):
 class Plan(NamedTuple):
     """The batches of a handler, written with the settlement of its row, before the commands.
 
-    added: how many commands each batch gets that was made elsewhere. closed: batches made elsewhere
-    that are closed.
+    added: the number of new commands of each batch that was made elsewhere. closed: batches that
+    were made elsewhere, and are closed here.
     """
 
     batches: list[BatchDraft]
@@ -209,7 +209,7 @@ class Groups:
             raise UsageError(_ENDED)
 
     def end(self) -> None:
-        """The handler has ended."""
+        """Note that the handler has ended."""
         self._ended = True
 
     def plan(self) -> Plan:

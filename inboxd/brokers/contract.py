@@ -140,7 +140,7 @@ class Consumer(Protocol):
 
     It reads a stream from behind the stored position, or from the oldest message. Opening and
     receiving raise StreamLost if the broker no longer has the messages behind the stored position,
-    or has another stream of that name; BrokerUnavailable for a temporary trouble. It keeps no body
+    or has another stream of that name; BrokerUnavailable for a temporary failure. It keeps no body
     that is larger than the source's `max_body`.
     """
 

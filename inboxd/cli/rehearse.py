@@ -161,7 +161,7 @@ def _warn(found: "RehearsedRow", handlers: "list[Handler]") -> None:
     row = f"{found.kind} {found.row['id']} ({found.row['type']}, {where} {found.lane})"
     replay = ", as a replay would" if found.has_ended else ""
     names = ", ".join(each.name for each in handlers)
-    remark(f"This runs {row} here{replay}, status {found.status}, by {names}.")
+    remark(f"This runs {row} here{replay}. Its status: {found.status}. Handlers: {names}.")
     remark(
         "Undone: rows that the handlers write through ctx.connection, and what they send or emit. "
         "NOT undone: what handlers and their resources do elsewhere, such as HTTP requests, mail, "
@@ -219,7 +219,7 @@ class _Interrupt:
         try:
             yield interrupt
         finally:
-            if not interrupt.number:  # else the process is ending: keep our handlers until then
+            if not interrupt.number:  # otherwise the process ends: keep our handlers until then
                 for number, handler in before.items():
                     signal.signal(number, handler)
 

@@ -28,7 +28,7 @@ class Ended(NamedTuple):
     sent: Sequence[tuple[CommandDraft, Parent]] = ()
     planned: Sequence[Planned] = ()
     emitted: Sequence[tuple[EmittedDraft, Parent]] = ()
-    # Reported to hooks once this is written.
+    # Reported to hooks once the outcome is written.
     failed: FailedAttempt | None = None
 
     @property

@@ -107,7 +107,7 @@ class CommandProcessing:
     # --------------------------------------------------------------------------------- claims
 
     def forget(self) -> None:
-        """The connection was lost: the next may reach another server, a claim may be unknown."""
+        """The connection was lost: a claim may have committed, and the server may be another."""
         for source in self._sources:
             source.forget()
         self._order.forget()

@@ -24,7 +24,7 @@ from inboxd.telemetry.metrics import Metrics
 
 # A row, by its kind and id.
 Holder = tuple[str, int]
-# Breakers without a declaration: each costs memory, and series of metrics.
+# The most breakers without a declaration: each costs memory, and series of metrics.
 _MOST_UNDECLARED = 1000
 
 

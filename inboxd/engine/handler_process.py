@@ -20,7 +20,7 @@ _STANDARD = range(3)
 
 
 async def run(func: Callable[[Any], object], payload: object, limiter: CapacityLimiter) -> object:
-    """Run a handler's function in a process. Raises BrokenWorkerProcess, or its error."""
+    """Run a handler's function in a process. Raises its error, or BrokenWorkerProcess."""
     # In bytes: unpickling imports the plugin, which may already write something.
     call = pickle.dumps((func, payload), protocol=pickle.HIGHEST_PROTOCOL)
     return await anyio.to_process.run_sync(_answer, call, cancellable=True, limiter=limiter)

@@ -58,7 +58,7 @@ def parent_of(row: ClaimedRow) -> Parent:
 
 
 def site_of(row: ClaimedRow, handler: Handler | None) -> Site:
-    """The site that tells this row's failures from those of others."""
+    """The site of this row's failures: with another site they are in another failure group."""
     module = getattr(handler.func, "__module__", None) if handler else None
     return Site(row["type"], (module or "").partition(".")[0])
 

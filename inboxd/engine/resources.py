@@ -222,7 +222,7 @@ class _Life:
         return f"{self.name} ({self._lifespan.place}) of the plugin {self._lifespan.plugin!r}"
 
     def _is_late(self) -> None:
-        """Its time is over, or the wait for it has ended."""
+        """Report that its time is over, or that the wait for it has ended."""
         if self._phase == "closing":
             _log.error(
                 "a lifespan did not close in time", lifespan=self.name, seconds=self._closing

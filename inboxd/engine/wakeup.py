@@ -81,7 +81,7 @@ class WakeUp:
         self._pages = 0
 
     def invalidate(self, cause: Cause) -> None:
-        """The flag may have changed, for example after a death: set it before the next sleep."""
+        """Set the flag before the next sleep: it may have changed, as after a worker's death."""
         self._armed_at = None
         self.wake(cause)
 
@@ -175,17 +175,17 @@ class WakeUp:
         return cause
 
     async def notify_peers(self) -> None:
-        """Rows became claimable without an INSERT, or are more than one worker takes."""
+        """Notify peers of rows that became claimable without an INSERT, or are too many for one."""
         async with borrow(self._pool) as connection:
             await self.notify(connection)
 
     async def notify(self, connection: Connection) -> None:
-        """The same on the caller's connection, in its transaction."""
+        """Notify peers on the caller's connection, in its transaction."""
         if self._mode != "off":
             await wakeups.notify(connection, self._sql, self.table)
 
     async def leave(self) -> None:
-        """This processor stops: other workers must be notified of new rows from now on."""
+        """Let other workers be notified of new rows from now on, since this processor stops."""
         if self._mode == "off":
             return
         await self._end_silence()

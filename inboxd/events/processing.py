@@ -94,7 +94,7 @@ class EventProcessing:
         self._rewind()
 
     def forget(self) -> None:
-        """The connection was lost: the next one may reach another server."""
+        """The connection was lost: the next connection may reach another server."""
         self._rewind()
         self._chunks.forget()
         self._relays.forget()

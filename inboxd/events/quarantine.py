@@ -30,10 +30,10 @@ class Suspect(Protocol):
         """How long a mark keeps the row from other workers."""
 
     async def find(self, connection: Connection) -> Mark | None:
-        """Find the row to mark, as it is; None: nothing is to run now."""
+        """Find the row to mark, and return its present values; None: no row is to run now."""
 
     async def marked(self, connection: Connection) -> None:
-        """Write what has to commit together with the mark."""
+        """Write the changes that have to commit together with the mark."""
 
     async def find_again(self, connection: Connection) -> bool:
         """Find it in a later transaction; False: another worker has it."""
@@ -62,11 +62,11 @@ class Quarantine:
         self._left = most
 
     def one_less(self) -> None:
-        """One of these rows has run."""
+        """Note that one of these rows has run."""
         self._left = max(0, self._left - 1)
 
     async def mark(self, connection: Connection, suspect: Suspect) -> Mark | None:
-        """Count a crash beforehand, in a transaction of its own; None: nothing is to run."""
+        """Count a crash beforehand, in a transaction of its own; None: no row is to run."""
         async with transaction(self._parts.pool, connection):
             mark = await suspect.find(connection)
             if mark is not None:
@@ -76,7 +76,7 @@ class Quarantine:
         return mark
 
     async def run(self, connection: Connection, suspect: Suspect, mark: Mark) -> bool:
-        """Run what was marked, in the transaction that takes the mark back.
+        """Run the marked row, in the transaction that takes the mark back.
 
         False: another worker has the row. Its claim began before the mark was there, locked the row
         in passing it by, and keeps it until it has ended.
@@ -91,7 +91,7 @@ class Quarantine:
         return found
 
     def settled(self, row_id: int) -> None:
-        """The row has an outcome, which took the mark back."""
+        """Forget the mark of a row: its outcome took the mark back."""
         self._marks.pop(row_id, None)
 
     async def give_back(self) -> None:

@@ -50,7 +50,7 @@ class AuthenticRequest(NamedTuple):
         return hashlib.sha256(self.body).hexdigest()
 
 
-# Gets the carrier, its decoded document, and the text of that.
+# Gets the carrier, its decoded document, and the document's text.
 Read: TypeAlias = Callable[[Carrier, object, str], str]
 # Makes a found text fit for its column.
 Fit: TypeAlias = Callable[[str], str]

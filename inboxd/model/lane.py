@@ -33,7 +33,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A lane in a survey, in seconds by the database's clock.
+    """A lane in a survey; all times are seconds by the database's clock.
 
     oldest: how long its oldest due row has waited; None: no row is due. next: until its next row is
     due; None: it has no further row. run_at and id: the place of its first row, if that was asked

@@ -160,7 +160,7 @@ def _waiting(member: Member, until: datetime | None) -> tuple[TimeStretch, ...]:
 
 
 def _not_before(first: datetime, at: datetime | None) -> datetime | None:
-    """At least `first`: clocks may have been set back between two of a row's times."""
+    """`at`, but not before `first`: a clock may have been set back between the two times."""
     return None if at is None else max(first, at)
 
 

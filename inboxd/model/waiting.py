@@ -1,7 +1,7 @@
-"""Causes why an unsettled row does not run, and their sentences.
+"""Causes that keep an unsettled row from running, and their sentences.
 
-Owns the texts: the command line, the API and the screens show the same, the screens also in other
-languages. Promises that facts about other rows can be left out. Pure.
+Owns the texts: the command line, the API and the screens show the same texts, the screens also in
+other languages. Promises that facts about other rows can be left out. Pure.
 *See:* `waiting_rules`, which finds the causes.
 """
 
@@ -84,8 +84,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "producer": "A producer that began earlier may still commit ({writers} in its bucket)",
     "unseen": "A producer may have begun earlier, and may still commit ({writers} in its bucket; "
     "only members of pg_read_all_stats see when it began)",
-    "leased": "Worker {worker} is publishing events of its bucket",
-    "visited": "A worker is processing events of its bucket",
+    "leased": "Worker {worker} is publishing events of this row's bucket",
+    "visited": "A worker is processing events of this row's bucket",
     "ahead": "Nothing holds it: {ahead} before it in its lane",
     "ahead in line": "Nothing holds its ordering key: {ahead} before it, the first is {row}",
     "ahead in bucket": "Nothing holds it: {ahead} before it in its bucket",

@@ -32,7 +32,7 @@ async def force_breaker(
 ) -> BreakerRow:
     """Set a breaker's mode, and return the breaker.
 
-    "auto" lets it open and close by its calls; one that was forced open probes before it closes.
+    "auto" lets it open and close by its calls; if it was forced open, it probes before it closes.
     seen: the mode that the operator saw; None: any. Raises UnknownName, and Conflict if it has that
     mode already, or another one than the operator saw.
     """

@@ -28,7 +28,7 @@ from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
 _PAGE_ROWS = 500
-_IDS_AHEAD = 10_000  # that are looked up at once
+_IDS_AHEAD = 10_000  # the most ids that are looked up at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Selection:
 
     @property
     def of_tenants(self) -> tuple[str, ...] | None:
-        """Return the tenants whose rows are selected; None: any."""
+        """Return the tenants whose rows are selected; None: all tenants."""
         if self.tenant is None:
             return self.tenants
         return (self.tenant,) if self.tenants is None or self.tenant in self.tenants else ()

@@ -3,7 +3,7 @@
 Owns which retry policy a topic lends to its handlers: `[types]` of the settings wins over
 `[topics]`, which wins over the handler's own, which wins over its topic's, which wins over
 `[retry]`. Promises: all problems are reported at once, with the topic's name. Known limit: workers
-with different settings process one topic differently; give all workers the same.
+with different settings process one topic differently; give all workers the same settings.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class Admin(Section):
     enabled: bool = Field(
         default=False,
         description="Whether `inboxd run` serves the screens and the API; `inboxd admin` always "
-        "does. True when people or their tools need access without a shell.",
+        "does. Set it to true when people or their tools need access without a shell.",
     )
     host: str = Field(
         "127.0.0.1",
@@ -147,8 +147,8 @@ class Admin(Section):
     allow_remote: bool = Field(
         default=False,
         description="Whether `host` may be reachable from other machines without `certificate`: "
-        "passwords, tokens and payloads then travel unencrypted. True behind a proxy that "
-        "terminates TLS.",
+        "passwords, tokens and payloads then travel unencrypted. Set it to true behind a proxy "
+        "that terminates TLS.",
     )
     certificate: Path | None = Field(
         None,
@@ -227,8 +227,8 @@ class Admin(Section):
     audit_payloads: bool = Field(
         default=False,
         description="Whether the audit records each payload that somebody views. Where the audit "
-        "cannot be written, as on a standby, payloads are then not shown. True where you must "
-        "know who saw data.",
+        "cannot be written, as on a standby, payloads are then not shown. Set it to true where "
+        "you must know who saw data.",
     )
     redact_keys: Annotated[Names, AfterValidator(_words)] = Field(
         _SECRETS,

@@ -68,7 +68,7 @@ class Broker(Section):
     tls: bool = Field(
         default=False,
         description="Whether connections are encrypted, and the server's certificate verified. "
-        "True wherever others share the network.",
+        "Set it to true wherever others share the network.",
     )
     tls_ca: Path | None = Field(
         None,
@@ -160,10 +160,10 @@ class Relay(Section):
     )
     pipelined: bool = Field(
         default=False,
-        description="Whether several messages of one key may be in flight at once. True for hot "
-        "keys that fall behind: it is faster, but if the broker refuses a message, later messages "
-        "of its key may already be published; they are published again after it. Not for NATS, "
-        "which drops messages that are published again.",
+        description="Whether several messages of one key may be in flight at once. Set it to "
+        "true for hot keys that fall behind: it is faster, but if the broker refuses a message, "
+        "later messages of its key may already be published; they are published again after it. "
+        "Not for NATS, which drops messages that are published again.",
     )
     on_failure: Literal["skip", "block"] = Field(
         "skip",

@@ -86,7 +86,8 @@ class Database(Section):
     password_file: Path | None = Field(
         None,
         description="File that holds only the password; it replaces `password`. It is read at "
-        "each connection, so a new password needs no restart. For secrets that a platform mounts.",
+        "each connection, so a new password needs no restart. Set it for secrets that a platform "
+        "mounts.",
     )
     tls_ca: Path | None = Field(
         None,
@@ -153,8 +154,8 @@ class Database(Section):
     )
     transaction_pooler: bool = Field(
         default=False,
-        description="True behind PgBouncer in transaction mode: no state is kept in a session. "
-        'Needs wakeups.mode = "off".',
+        description="Set it to true behind PgBouncer in transaction mode: then no state is kept "
+        'in a session. Needs wakeups.mode = "off".',
     )
 
     # The password came from its file, which may hold a new one later.

@@ -55,8 +55,8 @@ class Endpoint(Section):
     )
     tenant: str | None = Field(
         None,
-        description="Tenant whose webhooks the endpoint gets, and no others; unset: "
-        "webhooks of any tenant, and of none.",
+        description="Tenant whose webhooks the endpoint gets, and no others; unset: webhooks of "
+        "every tenant, and webhooks without a tenant.",
     )
     secret_file: Path | None = Field(
         None, description="File with the signing secret: whsec_ and base64."

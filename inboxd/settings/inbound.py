@@ -40,7 +40,7 @@ class InboundHttp(Section):
     enabled: bool = Field(
         default=False,
         description="Whether `inboxd run` receives webhooks, too; `inboxd receive` always does. "
-        "True where one process is enough.",
+        "Set it to true where one process is enough.",
     )
     host: str = Field(
         "127.0.0.1",
@@ -57,8 +57,8 @@ class InboundHttp(Section):
     allow_remote: bool = Field(
         default=False,
         description="Whether `host` may be reachable from other machines without `certificate`: "
-        "bodies and bearer keys then travel unencrypted. True behind a proxy that terminates TLS, "
-        "as in a container.",
+        "bodies and bearer keys then travel unencrypted. Set it to true behind a proxy that "
+        "terminates TLS, as in a container.",
     )
     certificate: Path | None = Field(
         None,
@@ -78,8 +78,8 @@ class InboundHttp(Section):
         4096,
         ge=1,
         le=1_000_000,
-        description="Maximum connections at a time; a further one waits until one ends. Raise it, "
-        "and the limit of open files, when senders wait for a connection.",
+        description="Maximum connections at a time; a further connection waits until one ends. "
+        "Raise it, and the limit of open files, when senders wait for a connection.",
     )
     max_requests: int = Field(
         1000,
@@ -111,8 +111,8 @@ class InboundHttp(Section):
     answer_within: Duration = Field(
         seconds(5),
         description="Time limit for the commit of a request, answered 503 after it; below the "
-        "time limit of your senders (the shortest known is 10s). Raise it when a slow database "
-        "costs webhooks that their senders would have waited for.",
+        "time limit of your senders (the shortest known is 10s). Raise it when webhooks are "
+        "refused because the database is slow, although their senders would wait longer.",
     )
     connections: int = Field(
         2,

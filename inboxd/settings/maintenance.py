@@ -41,8 +41,8 @@ class History(Section):
     indexes: bool = Field(
         default=False,
         description="Whether days of history that are over get indexes by type, tenant and "
-        "entity, which need about a quarter more disk. True where lists must find rare old rows "
-        "at once; without them a list searches, and reports how far it came.",
+        "entity, which need about a quarter more disk. Set it to true where lists must find rare "
+        "old rows at once; without the indexes a list searches, and reports how far it came.",
     )
     stats: Annotated[Duration, at_least(3)] = Field(
         timedelta(days=7),
@@ -124,8 +124,8 @@ class Maintenance(Section):
     )
     samples: Duration = Field(
         seconds(10),
-        description="Interval at which the backlog is counted, once for all workers; if it is "
-        "longer than `interval`, that counts. Lengthen it when counting burdens the server; "
+        description="Interval at which the backlog is counted, once for all workers; if "
+        "`interval` is shorter, `interval` counts. Lengthen it when counting burdens the server; "
         "shorten it for fresher metrics.",
     )
 

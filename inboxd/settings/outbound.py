@@ -23,8 +23,8 @@ class OutboundHttp(Section):
 
     enabled: bool = Field(
         default=False,
-        description="Whether `http.request` may call any URL. True where requests name no target; "
-        "requests to targets are always made.",
+        description="Whether `http.request` may call any URL. Set it to true where requests have "
+        "a URL of their own; requests to targets are always made.",
     )
     timeout: Duration = Field(
         seconds(30),
@@ -64,8 +64,8 @@ class OutboundWebhooks(Section):
 
     enabled: bool = Field(
         default=False,
-        description="Whether this worker delivers webhooks. True where endpoints are rows; a "
-        "worker that has endpoints in its settings always delivers.",
+        description="Whether this worker delivers webhooks. Set it to true where endpoints are "
+        "rows of the database; a worker that has endpoints in its settings always delivers.",
     )
     concurrency: int | None = Field(
         None,
@@ -88,7 +88,7 @@ class OutboundWebhooks(Section):
     require_https: bool = Field(
         default=False,
         description="Whether only endpoints with https are allowed: others on the network can "
-        "read http. True where endpoints belong to customers.",
+        "read http. Set it to true where endpoints belong to customers.",
     )
 
 

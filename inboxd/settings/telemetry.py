@@ -15,7 +15,8 @@ class Http(Section):
 
     enabled: bool = Field(
         default=True,
-        description="Whether health and metrics are served; false where nothing may listen.",
+        description="Whether health and metrics are served. Set it to false where nothing may "
+        "listen.",
     )
     host: str = Field(
         "127.0.0.1",
@@ -30,8 +31,8 @@ class Http(Section):
     )
     allow_remote: bool = Field(
         default=False,
-        description="Whether `host` may be reachable from other machines: there is no login. True "
-        "in a container, or behind a firewall.",
+        description="Whether `host` may be reachable from other machines: there is no login. Set "
+        "it to true in a container, or behind a firewall.",
     )
 
 
@@ -40,8 +41,8 @@ class Logs(Section):
 
     level: Literal["debug", "info", "warning", "error"] = Field(
         "info",
-        description="Lowest severity that is logged. debug while you look for a cause; warning "
-        "where there are too many logs.",
+        description="Lowest severity that is logged. Set it to debug while you look for a cause, "
+        "and to warning where there are too many lines.",
     )
     format: Literal["auto", "json", "console"] = Field(
         "auto",
@@ -50,6 +51,7 @@ class Logs(Section):
     )
     rows: bool = Field(
         default=False,
-        description="Whether each settled row is logged at level info, and a failure with the "
-        "plugin's frames; at level debug both always are. True while you follow single rows.",
+        description="Whether each settled row is logged at level info, and each failure with the "
+        "plugin's frames; at level debug both are always logged. Set it to true while you follow "
+        "single rows.",
     )

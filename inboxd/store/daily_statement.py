@@ -57,7 +57,7 @@ class StrayCount:
 
 @dataclass(slots=True)
 class EventsOfDay:
-    """A partition of settled events: rows by day of writing, source and status; and strays."""
+    """Settled events of a partition, by day of writing, source and status; and stray rows."""
 
     settled: Counter[tuple[date, str, str]] = field(default_factory=Counter)
     strays: dict[StrayKey, StrayCount] = field(default_factory=dict)
@@ -79,7 +79,10 @@ class ReceiptsOfDay:
 async def to_count_again(
     connection: Connection, sql: Statements, believed: timedelta, most: int
 ) -> list[UncountedDay]:
-    """Partitions without a count by source, changed since, or counted more than `believed` ago."""
+    """Partitions that have no count by source, or changed after it, or whose count is too old.
+
+    believed: the most age of a count. most: the most partitions.
+    """
     rows = await connection.fetch(sql["partitions_to_count_again"], believed, most)
     return [UncountedDay(**row) for row in rows]
 
@@ -351,7 +354,7 @@ def _stray(row: Row) -> StatementFinding:
 async def write_findings(
     connection: Connection, sql: Statements, found: Sequence[StatementFinding]
 ) -> None:
-    """Replace the stored findings, except those of a moment, by these."""
+    """Replace the stored findings by these, except those about a single moment (`ONCE`)."""
     await connection.execute(sql["write_findings"], *_columns(found, 5), list(names.ONCE))
 
 

@@ -29,7 +29,7 @@ class Repeat(NamedTuple):
 
 
 async def survey(connection: Connection, sql: Statements, windows: Windows) -> tuple[int, Windows]:
-    """The number of the record's blocks, and the windows with those that topics declare."""
+    """The size of the table `dedup` in blocks; and `windows`, plus those that topics declare."""
     row = await one_row(connection, sql["dedup_blocks"])
     declared = dict(zip(row["topics"], row["windows"], strict=True))
     return row["blocks"], replace(windows, topics={**declared, **windows.topics})

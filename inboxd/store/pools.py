@@ -313,7 +313,7 @@ async def transact(pool: Pool) -> AsyncIterator[Connection]:
 
 
 def _give_up(connection: Connection) -> None:
-    """Terminate: the server does not answer, so it would not answer a ROLLBACK either."""
+    """Terminate the connection: a silent server would not answer a ROLLBACK either."""
     connection.terminate()
 
 

@@ -64,7 +64,7 @@ _GOODBYE_SECONDS = 20.0
 # Days of history that are made at the time to which a test travels; the worker makes more.
 _HISTORY_DAYS = 1
 # A test's worker needs no HTTP port and no wake-ups, since `drain` makes it look; settled rows stay
-# for inspection, however far the test travels.
+# for inspection, however far ahead in time the test travels.
 _OWN: Mapping[str, Mapping[str, Any]] = {
     "history": {"events": "forever", "commands": "forever"},
     "http": {"enabled": False},

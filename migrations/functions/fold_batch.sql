@@ -28,7 +28,7 @@ BEGIN
         RETURN;
     END IF;
     was := b.status;
-    IF b.needs > 0 AND b.ending IS NULL THEN  -- what has come of what it waits for
+    IF b.needs > 0 AND b.ending IS NULL THEN  -- prerequisites that have ended
         WITH gone AS (
             DELETE FROM {schema}.batch_progress WHERE batch_id = batch AND (met > 0 OR ending IS NOT NULL)
             RETURNING met, ending
@@ -46,7 +46,7 @@ BEGIN
         moved := {schema}.start_members(b.id, page);
         more := moved >= page;
     END IF;
-    WITH gone AS (  -- what it waits for comes at any time
+    WITH gone AS (  -- prerequisites may end at any time
         DELETE FROM {schema}.batch_progress WHERE batch_id = batch AND (b.needs = 0 OR met = 0 AND ending IS NULL)
         RETURNING *
     )
@@ -61,8 +61,8 @@ BEGIN
     b.skipped := b.skipped + d.skipped;
     unsettled := b.size - b.succeeded - b.failed - b.cancelled - b.skipped;
     -- A failed member holds up the rows that wait for its success. Once all remaining members wait so, nothing moves until
-    -- an operator replays or dismisses it: the batch counts as failed. A row that is settled between the statements above
-    -- and this one is unsettled above and does not wait here any more, so no row that can move is overlooked.
+    -- an operator replays or dismisses it: the batch counts as failed. A row that is settled after the statements above
+    -- is unsettled in their counts and does not wait in this one, so the sums differ, and no row that can move is missed.
     stuck := unsettled > 0 AND b.failed > 0 AND NOT more AND unsettled
              = (SELECT count(*) FROM {schema}.commands c WHERE c.batch_id = batch AND c.status = 'waiting' AND c.needs > 0)
              + (SELECT count(*) FROM {schema}.batches n WHERE n.parent_id = batch AND n.status = 'waiting' AND n.needs > 0);
@@ -91,7 +91,7 @@ BEGIN
         INSERT INTO {schema}.batch_progress (batch_id) VALUES (batch);  -- if no later fold comes, the sweep folds it
     END IF;
     IF status <> was THEN
-        -- Ended without a request: it was not needed.
+        -- It was cancelled without a request, so it was not needed.
         outcome := CASE WHEN status = 'cancelled' AND b.cancelled = 0 AND b.ending IS DISTINCT FROM 'cancelled'
                         THEN 'skipped' ELSE status END;
         IF b.parent_id IS NOT NULL AND (was = 'failed' OR outcome IN ('succeeded', 'failed', 'cancelled', 'skipped')) THEN

@@ -5,7 +5,8 @@
 -- them, and a restored backup has partitions of past days only.
 --
 -- Refuses (invalid_parameter_value) a day that is more than a year away, so that no wrong clock and no sender makes
--- partitions without end; and a detached day that is more than one day away: a person detached it, and must decide.
+-- partitions without end. Also refuses a detached partition of a day that is more than one day away: the person who
+-- detached it must decide.
 -- called by: the daemon
 -- roles: receiver, worker
 -- locks: as make_partition

@@ -10,7 +10,7 @@
 --
 -- Receipts of a past day, as from a spool, are missing in the count of that day, so the day is counted again.
 --
--- What is answered is durable: sets synchronous_commit to on for this transaction if it is weaker, and never lowers it.
+-- A receipt is durable when it is answered: if synchronous_commit is weaker than on, it is on for this transaction.
 -- called by: the daemon
 -- roles: receiver, worker
 -- locks: as write_events; the new rows; shared, a held source; of a day that is over, its row in census

@@ -78,7 +78,7 @@ def test_invalid_rows_are_usage_errors(cli: Cli, sql: Sql, arguments: list[str])
 
 
 def test_conflicting_event_exits_with_65(cli: Cli, sql: Sql) -> None:
-    """Its dedup key has other content: each topic gets a dead letter, and the output lists all."""
+    """Its key is known with other content: each topic gets a dead letter, and all are listed."""
     sql(
         "insert into inboxd.subscriptions (topic, type) values ('default', 'stock.moved'),"
         " ('loyalty', 'stock.moved')"

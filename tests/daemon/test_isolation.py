@@ -220,7 +220,7 @@ async def test_threads_beyond_their_timeout_keep_their_place(executions: Executi
 async def test_a_handler_may_extend_the_timeout_of_its_statement(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """Beyond the daemon's statement_timeout, and beyond the driver's own timeout."""
+    """The statement may outlast the daemon's statement_timeout and the driver's own timeout."""
     await start_worker({"database": {"statement_timeout": "1s"}})
     more = "set local statement_timeout = 0; select pg_sleep(6.5)"
     row_id = await own.write("command", "test.patient", {"sql": more})

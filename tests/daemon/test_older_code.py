@@ -56,7 +56,7 @@ def database(server: Server | ExternalServer) -> Iterator[Database]:
 
 @pytest.fixture
 def newest(tmp_path: Path) -> Path:
-    """The folder of the handlers; inboxd is the installed one."""
+    """The folder of the handlers for the newest code, which is the installed inboxd."""
     return install(tmp_path / "handlers", "both", (HERE / "older_handlers.py").read_text())
 
 

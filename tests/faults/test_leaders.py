@@ -1,4 +1,4 @@
-"""A frozen leader: another worker leads when its lease ends, and it changes nothing on waking."""
+"""A frozen leader: another worker leads when its lease ends, and the frozen one then does not."""
 
 import time
 from datetime import timedelta

@@ -42,7 +42,7 @@ PROVIDER: dict[str, Any] = {
 }
 
 
-# Whether `call` gives the application a whole request at once; a fixture of the tests sets it.
+# Whether `call` gives the application a request in one piece; a fixture of the tests sets it.
 at_once = False
 
 

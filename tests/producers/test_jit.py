@@ -1,7 +1,8 @@
 """Producers on a server with default settings: no plan is compiled, which would take seconds.
 
 Where a plan can only use a disabled method, its cost exceeds the limit above which PostgreSQL 15 to
-17 compile it; 18 counts that apart, and the embedded server cannot compile. So this uses Debian's.
+17 compile it; 18 counts such methods apart, and the embedded server cannot compile. So these tests
+use Debian's server.
 """
 
 import json

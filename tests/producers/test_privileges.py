@@ -91,7 +91,7 @@ async def test_a_producer_may_not_read_or_change_rows(
 
 @pytest.mark.parametrize("role", ["inboxd_producer", "inboxd_worker"])
 async def test_the_client_needs_no_further_rights(database: Database, role: str) -> None:
-    """A worker's role too: a handler emits and sends through its worker's connection."""
+    """The worker's role may use it too: handlers emit and send on their worker's connection."""
     inbox, known = Inbox(), uuid4()
     async with database.connect() as connection:
         await connection.execute(f"SET ROLE {role}")

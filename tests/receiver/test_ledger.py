@@ -1,6 +1,7 @@
 """The provider's ledger proves each broken promise of the receiver.
 
-Its connection too: a request without an answer is distinguished from one that was never sent.
+The provider's connection is tested, too: it distinguishes a request without an answer from one that
+was never sent.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A webhook that the database is too slow for costs only its own sender.
+"""A webhook that takes the database too long delays only its own sender.
 
 The insert of an event with one key takes an hour here, whatever time limit the server has.
 """

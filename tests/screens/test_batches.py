@@ -1,4 +1,4 @@
-"""Batches, workflows, stories and search: the documents of the command line; filters; members."""
+"""Batches, workflows, stories and search: the same JSON as the command line; filters; members."""
 
 from typing import Any
 

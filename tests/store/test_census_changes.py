@@ -26,7 +26,7 @@ _MANY = 300
 async def _changed_while_counted(
     database: Database, table: HotTable, change: Callable[[], Awaitable[object]]
 ) -> None:
-    """Count a day of several stretches; its rows move to its end before the last stretch."""
+    """Count a day in several stretches; `change` moves its rows to the end before the last one."""
     (found,) = [each for each in await uncounted(database, table) if day(2) in each.part]
     assert found.pages > 3
     async with daemon_session(database) as session:

@@ -19,7 +19,7 @@ from tests.support.verdicts import Late
 
 
 def seconds_of(item: pytest.Item) -> float:
-    """The time limit of a test in seconds: its own mark's, or that of the settings. 0: none."""
+    """The time limit of a test in seconds, from its mark or the settings; 0: there is no limit."""
     mark = item.get_closest_marker("timeout")
     return float(item.config.getini("timeout") or 0) if mark is None else float(mark.args[0])
 

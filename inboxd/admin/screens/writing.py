@@ -62,7 +62,7 @@ class Writing:
             yield session
 
     async def why_not(self) -> ReadOnlyReason | None:
-        """Why nothing can be changed, checked a few seconds ago; None: changes are possible."""
+        """Why nothing can be changed, as of a few seconds ago; None: changes are possible."""
         async with self._lock:
             if monotonic() - self._asked_at >= _CHECK_SECONDS:
                 self._why = await self._asked()
@@ -77,7 +77,7 @@ class Writing:
             raise RequestRefused(*_WHY[why])
 
     async def _asked(self) -> ReadOnlyReason | None:
-        """Check now, on a session beside those of actions."""
+        """Check why nothing can be changed, on a session that waits for no action."""
         try:
             with anyio.move_on_after(_ANSWER_SECONDS):
                 async with open_session(self._database, part="admin") as session:

@@ -49,7 +49,7 @@ class Access:
     """Arguments of aiokafka for TLS and SASL."""
 
     def unavailable(self, why: str) -> BrokerUnavailable:
-        """The error for a temporary trouble; `why` names the cause and the remedy."""
+        """The error for a temporary failure; `why` names the cause and the remedy."""
         return BrokerUnavailable(f"broker {self.name!r} (kafka at {self.place}): {why}")
 
     @property

@@ -1,7 +1,7 @@
 """The partitions that a group has assigned to a consumer, and the wait for messages or a change.
 
 aiokafka calls the listener from its own task. It fetches new partitions from the offsets that the
-group has committed; the consumer's seek to the stored positions discards what came of that.
+group has committed; the consumer then seeks the stored positions, which discards these messages.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from aiokafka.structs import TopicPartition
 class Assignment(ConsumerRebalanceListener):
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
         self.partitions: frozenset[TopicPartition] | None = None
-        """A new object after each rebalance; None: the group is rebalancing."""
+        """The assigned partitions, another object after each rebalance; None: one is under way."""
         self.since = monotonic()
         self._consumer = consumer
         self._waiter: asyncio.Future[None] | None = None

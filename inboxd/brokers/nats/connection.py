@@ -66,7 +66,7 @@ class NatsConnection(Client):
         self._waiting = set[CancelScope]()
 
     def unavailable(self, why: str) -> BrokerUnavailable:
-        """The error for a temporary trouble; `why` names the cause and the remedy."""
+        """The error for a temporary failure; `why` names the cause and the remedy."""
         return BrokerUnavailable(f"{self.place}: {why}")
 
     def check(self) -> None:

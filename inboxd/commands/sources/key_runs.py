@@ -3,12 +3,12 @@
 Owns the commands of keys that are leased and have not started. Promises (promise 5) that no command
 of a strict key starts before the one ahead of it has succeeded; if that did not succeed, the rest
 of the run goes back into its line, as if it had never been leased. A run may be lengthened while it
-goes on, so that the next commands of its line are leased before its last one ends; if something was
-taken out of the run meanwhile, these stand behind that, and go back as well. Known limit: a run
-stays on one worker, so a slow command delays the rest of its run there; the rest is given back when
-that lasts. Runs of commands that take longer than some milliseconds are short, and are not
-lengthened.
-*See:* `runners`, which starts what this says.
+goes on, so that the next commands of its line are leased before its last one ends; if commands were
+taken out of the run meanwhile, the next commands stand behind them, and go back as well. Known
+limit: a run stays on one worker, so a slow command delays the rest of its run there; after a while
+the rest is given back. Runs of commands that take longer than some milliseconds are short, and are
+not lengthened.
+*See:* `runners`, which starts these rows.
 """
 
 from collections import Counter, defaultdict, deque
@@ -198,7 +198,7 @@ class KeyRuns:
         return row
 
     def _leave(self, run: _Run, handed_over: int) -> None:
-        """Free one of a run's places, for which no row is left."""
+        """Free the place of a row that has ended, since its run has no row left to start."""
         self._running[run.key] -= 1
         if not self._running[run.key]:
             del self._running[run.key]

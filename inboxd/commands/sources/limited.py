@@ -32,7 +32,7 @@ from inboxd.store.rows import ClaimedCommand
 
 # Seconds until a full queue is asked again: the first wait, doubled up to the longest.
 _FULL, _LONGEST_FULL = 0.05, 1.0
-# Seconds within which commands of one key that are leased together should end.
+# Commands of one key that are leased together should end within this many seconds.
 _RUN_SECONDS = 0.1
 # How often in a row a contended claim is retried: another worker's claim ends soon, and a retry
 # costs less than a survey.
@@ -99,7 +99,7 @@ class LimitedQueues:
         self._lanes.forget()
 
     def forget(self) -> None:
-        """The connection was lost: the next may reach another server, a claim may be unknown."""
+        """The connection was lost: a claim may have committed, and the server may be another."""
         self._lanes.forget()
         self._known.clear()
         self._key_runs.expect_no_more(self._settler.handed_over)
@@ -124,7 +124,7 @@ class LimitedQueues:
         limited = self._admission.limited
         lanes: dict[str, list[Lane]] = {}
         for lane in self._admission.open(self._lanes.ordered()):
-            if lane.key[0] in limited:  # may have shrunk since the survey
+            if lane.key[0] in limited:  # the set may have shrunk since the survey
                 lanes.setdefault(str(lane.key[0]), []).append(lane)
         asks = [
             self._order.alone(queue, lanes.get(queue, ()))
@@ -283,7 +283,7 @@ class LimitedQueues:
         return self.again_in(self._asked)
 
     def again_in(self, asked: Collection[str]) -> float | None:
-        """The same; asked: the queues that could be asked in this page."""
+        """Like `again`; asked: the queues that could be asked in this page."""
         now, times = monotonic(), []
         for queue, known in self._known.items():
             if known.until > self._told_at:  # it may have passed since, while others were asked

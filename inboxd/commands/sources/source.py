@@ -39,10 +39,10 @@ class CommandSource(Protocol):
         """Seconds until it may have more than it gave in this page; None: only when woken."""
 
     def forget(self) -> None:
-        """The connection was lost: the next may reach another server, a claim may be unknown."""
+        """The connection was lost: a claim may have committed, and the server may be another."""
 
     async def survey(self, connection: Connection, seen: Sightings) -> Survey:
-        """Take over a look from the beginning: whether anything is due here, and when."""
+        """Take over a look from the beginning; returns whether a row is due here, and when."""
 
     def asks(self) -> list[Ask]:
         """The claims that are worth making now, each with its level."""

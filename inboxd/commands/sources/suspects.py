@@ -100,7 +100,7 @@ class Suspects:
         return max(0.0, self._look_at - monotonic())
 
     def forget(self) -> None:
-        """The connection was lost: a claim may be unknown."""
+        """The connection was lost: a claim may have committed."""
         if self._alone is None:
             self._admit_others()
         self._look_at = 0.0

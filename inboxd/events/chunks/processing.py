@@ -111,7 +111,7 @@ class ChunkProcessing:
         self._quarantine.begin(_CAREFUL)
 
     def forget(self) -> None:
-        """The connection was lost: the next one may reach another server."""
+        """The connection was lost: the next connection may reach another server."""
         self._cursors.forget()
         self._pauses.clear()
 

@@ -250,7 +250,7 @@ class RelayPage:
                     self._give_up(part[0], error)
 
     def _give_up(self, confirmed: tuple[ClaimedEvent, float], error: Exception) -> None:
-        """Make a published event that the database refuses to settle a dead letter."""
+        """Turn a published event into a dead letter, since the database refuses to settle it."""
         self._confirmed = [each for each in self._confirmed if each is not confirmed]
         self._fail(
             confirmed[0],

@@ -115,7 +115,7 @@ class RelayRunner:
         return wait if wait > 0 and self._work_seen else None
 
     def forget(self) -> None:
-        """The connection was lost: the next one may reach another server."""
+        """The connection was lost: the next connection may reach another server."""
         self._source.forget()
 
     async def survey(self, connection: Connection, looked: LineLook) -> Survey:

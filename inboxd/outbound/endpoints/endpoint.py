@@ -50,7 +50,7 @@ class ServedEndpoint:
         self._noted = -inf
         self._gone = False
         self._first_failure: float | None = None
-        # The begin of the failures, as this worker wrote it.
+        # The beginning of the failures, as this worker wrote it.
         self._wrote_since = -inf
         self._last_success = self._last_failure = -inf
         self._since = self._failing_since(now)

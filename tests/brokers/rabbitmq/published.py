@@ -95,7 +95,7 @@ async def messages_of(queue: AbstractQueue) -> list[AbstractIncomingMessage]:
 
 
 async def bodies_of(queue: AbstractQueue) -> list[bytes]:
-    """Take all ready messages from a queue; their bodies."""
+    """Take all ready messages from a queue; returns their bodies."""
     return [message.body for message in await messages_of(queue)]
 
 

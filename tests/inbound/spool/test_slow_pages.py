@@ -72,7 +72,7 @@ class SlowProcess(Process):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.writer._after = 2.0  # the probe, after half of it, has a second on a busy machine
+        self.writer._after = 2.0  # the probe begins after half of it
         self.writer._write_directly = self.tables.write_directly
 
     async def spool(self, *bodies: str, source: str = "results") -> None:

@@ -83,7 +83,7 @@ def test_sources_and_contradictions_have_separate_lines(clock: Clock) -> None:
 
 @pytest.mark.usefixtures("clock")
 def test_many_sources_take_few_lines_too() -> None:
-    """Producers choose the names, so one duplicate each of many sources is a flood as well."""
+    """Producers choose the sources: one duplicate from each of many sources is a flood, too."""
     log = DuplicateLog()
     flood = [each for n in range(5_000) for each in _repeats(1, f"source {n}")]
     assert len(_logged(log, flood)) == 100 + 10

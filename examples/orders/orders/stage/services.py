@@ -36,7 +36,7 @@ async def make_places(jetstream: JetStreamContext, channel: AbstractChannel) -> 
 async def publish_user(
     jetstream: JetStreamContext, payload: Mapping[str, object], version: int = 2
 ) -> None:
-    """Publish a user's change of status; the payload of version 1 has other names."""
+    """Publish a change of a user's status; the payload of version 1 has other names."""
     headers = {
         "ce-specversion": "1.0",
         "ce-id": str(uuid.uuid4()),
@@ -50,7 +50,7 @@ async def publish_user(
 
 
 async def publish_product(channel: AbstractChannel, payload: Mapping[str, object]) -> None:
-    """Publish a product's change of status."""
+    """Publish a change of a product's status."""
     message = aio_pika.Message(
         json.dumps(payload).encode(),
         content_type="application/json",

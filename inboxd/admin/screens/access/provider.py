@@ -35,16 +35,16 @@ from inboxd.admin.screens.access.provider_errors import (
 from inboxd.settings import AdminOidc
 from inboxd.settings.values import is_private_url
 
-# For all requests of a sign-in; shorter than the time limit of a page.
+# Time limit for all requests of a sign-in; shorter than the time limit of a page.
 _TIMEOUT_SECONDS = 4.0
 _MOST_ANSWER = 512 * 1024
-# Metadata and keys are used again for this long.
+# Seconds for which metadata and keys are used again.
 _KEPT_SECONDS = 300.0
-# Only algorithms with a private key: with HS256, everybody who knows the client's secret could sign
-# (or who knows a public key, if that is taken for the secret).
+# Only algorithms with a private key: with HS256, anybody who knows the client's secret could sign,
+# or anybody who knows a public key, if that key is taken for the secret.
 _ALGORITHMS: Final = [f"{kind}{bits}" for kind in ("RS", "PS", "ES") for bits in (256, 384, 512)]
 _KEY_TYPES: Final = ("RSA", "EC")
-# The provider's clock may differ by this.
+# Seconds by which the provider's clock may differ.
 _LEEWAY_SECONDS = 60
 
 
@@ -72,7 +72,7 @@ class _ReadProvider:
 
 
 class _TokenRegistry(JWSRegistry):
-    """With larger limits: a user may have many groups, and providers add headers."""
+    """A registry with larger limits: a user may have many groups, and providers add headers."""
 
     max_header_length = 4 * 1024
     max_payload_length = 128 * 1024
@@ -155,7 +155,7 @@ class OidcProvider:
         if found.get("issuer") != issuer:
             raise ProviderNotBelieved(
                 "its metadata name another issuer: set issuer exactly as the metadata have it, "
-                "also its last slash"
+                "including a slash at its end"
             )
         methods = found.get("token_endpoint_auth_methods_supported")
         basic = not isinstance(methods, list) or "client_secret_basic" in methods

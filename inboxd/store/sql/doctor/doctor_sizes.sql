@@ -17,7 +17,7 @@ WITH RECURSIVE part(root, oid) AS (
       FROM pg_index i JOIN relation x ON x.oid = i.indexrelid GROUP BY i.indrelid
 )
 SELECT r.relname AS name, count(*) FILTER (WHERE c.oid <> r.oid) AS partitions,
-       -- Before the first ANALYZE, reltuples is missing, or from a time when the table was empty.
+       -- Before the first ANALYZE, reltuples is unknown (-1), or counts the table when it was empty.
        coalesce(sum(greatest(c.reltuples, pg_stat_get_live_tuples(c.oid))), 0)::bigint AS rows,
        (sum(c.pages + coalesce(w.pages, 0)) * current_setting('block_size')::bigint)::bigint AS bytes
   FROM part

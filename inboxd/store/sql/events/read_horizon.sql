@@ -1,6 +1,6 @@
 -- The newest id, and then the transactions that may still commit earlier ids, with their buckets and topics. The order
--- matters: the subquery refers to the sequence's value, so it runs after that was read; it has a group, so it is not
--- joined in another order.
+-- matters: the subquery refers to the sequence's value, so it runs after the value was read; it is grouped, so the
+-- planner does not join it in another order.
 --
 -- An advisory lock of a transaction that writes no events is ignored, since any login may take such locks. A transaction
 -- that has drawn an id has had its lock on the table since before `newest` was read.

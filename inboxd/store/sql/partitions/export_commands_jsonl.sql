@@ -1,6 +1,6 @@
 -- The rows of some pages of a partition of history, to be copied out as jsonl.
 -- parameters: $1 timestamptz from, $2 timestamptz to (exclusive), $3 text first page, $4 text page behind the
---             last (tuple ids, such as (0,0)); the times are constants, so that only one partition is read
+--             last (tuple ids, such as (0,0)); the planner knows the times, so only one partition is read
 -- returns: one JSON text a row; a payload that is in bodies is put back into its row
 -- locks: nothing
 SELECT row_to_json(t) FROM (

@@ -1,5 +1,5 @@
 -- The counts of one tenant in a span of {span}: as read_{span}, but found by the tenant.
--- parameters: $1 text tenant, $2 timestamptz from, $3 timestamptz up to, which is not in it, $4 text kind, $5 text lane,
+-- parameters: $1 text tenant, $2 timestamptz from, $3 timestamptz to (exclusive), $4 text kind, $5 text lane,
 --             $6 text type (each null: all), $7 text[] the columns to group by (at, kind, lane, type)
 -- returns: at, kind, lane, type (each null if it is not grouped by), outcome, after, {statistics}
 -- locks: nothing

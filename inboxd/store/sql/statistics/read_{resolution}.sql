@@ -1,8 +1,8 @@
--- The counts of all workers in a span of {resolution}, including those that are not rolled up yet. Rows of one type are
--- found by its series; rows of all types by their time, in the order in which they are stored: each way has one
--- index that fits.
--- parameters: $1 timestamptz from, $2 timestamptz up to, which is not in it, $3 text kind, $4 text lane, $5 text type
---             (each null: all), $6 text[] the columns to group by (at, kind, lane, type); the others are added up
+-- The counts of all workers in a span of {resolution}, including those that are not rolled up yet. For one type,
+-- they are found by its series; for all types, by their time, in the order in which they are stored: each of the two
+-- has its index.
+-- parameters: $1 timestamptz from, $2 timestamptz to (exclusive), $3 text kind, $4 text lane, $5 text type
+--             (each null: all), $6 text[] the columns to group by (at, kind, lane, type); counts are summed over the others
 -- returns: at, kind, lane, type (each null if it is not grouped by), outcome, after, {statistics}; values that were
 --          not measured are null
 -- locks: nothing

@@ -21,7 +21,7 @@ def rows(*names: str) -> list[Any]:
 
 
 def begin(runs: KeyRuns, *names: str, through: int = 0) -> list[int]:
-    """Begin runs of these rows; the ids of those that start."""
+    """Begin runs of these rows; returns the ids of those that start."""
     first, back = runs.begin(rows(*names), through)
     assert not back
     return ids(first)
@@ -42,7 +42,7 @@ def ids(found: list[Any]) -> list[int]:
 
 
 def end(runs: KeyRuns, number: int, *, well: bool) -> tuple[int | None, list[int]]:
-    """End a row, as the outcome with its number; what starts, and what goes back."""
+    """End a row, with its number as that of the outcome; returns rows that start and go back."""
     following, back = runs.end({"id": number}, number, well=well)  # type: ignore[typeddict-item]
     return (None if following is None else following["id"]), ids(back)
 
