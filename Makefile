@@ -19,7 +19,7 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup constraints check fmt test test-brokers test-databases test-gate test-large test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist wheel clean
+.PHONY: help setup constraints check docs fmt test test-brokers test-databases test-gate test-large test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist wheel clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ check: $(READY) ## lint, formatting, types, and which room may import which
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy $(SOURCES) .ci/gate
 	@$(BIN)/lint-imports --no-logo
+
+docs: $(READY) ## write the pages and the sample settings that repeat the code
+	@$(BIN)/python -m tests.support.reference
 
 fmt: $(READY) ## format, and mend what can be mended
 	@$(BIN)/ruff check --fix --exit-zero --quiet
@@ -101,8 +104,8 @@ test-screens: $(READY) ## the tests of the screens' pages, also in a browser
 QUICK := not long and not states
 
 # Old versions warn of newer ones of what they need themselves, and structlog's of a traceback that is a text
-# where logs are not configured; the shipped schema is the newest pydantic's.
-OLD := -W ignore::DeprecationWarning -W ignore:Remove:UserWarning --deselect tests/unit/settings/test_json_schema.py::test_shipped_file_is_the_current_schema
+# where logs are not configured.
+OLD := -W ignore::DeprecationWarning -W ignore:Remove:UserWarning
 # What stands close to the dependencies: all modules, the driver, the command line, whole daemons.
 CLOSE := tests/unit tests/store/test_statements.py tests/cli/test_app.py tests/cli/test_output.py \
   tests/daemon/test_process.py tests/daemon/test_executors.py

@@ -26,7 +26,7 @@ _ENDS = {
     Exit.CONFIG: "settings, plugins or the schema's version are wrong",
 }
 _OPTIONS = "[\\fIOPTIONS\\fR]"
-_MORE = "The pages in docs/: cli.md, settings.md, operations.md."
+_MORE = "The pages in docs/: command-line.md, configuration.md, operations.md."
 # Characters that roff would interpret, or show as others.
 _ESCAPES = {
     "\\": "\\e",
@@ -77,7 +77,7 @@ def page(program: Any, version: str) -> Iterator[str]:
     yield from (".SH ENVIRONMENT", *_listed(_VARIABLES))
     yield from (
         ".SH SEE ALSO",
-        *_paragraphs("The pages in docs/: cli.md, settings.md, operations.md."),
+        *_paragraphs("The pages in docs/: command-line.md, configuration.md, operations.md."),
     )
 
 

@@ -29,7 +29,7 @@ def run(config: Config = None, processes: Processes = None) -> None:
     """Run the daemon until it gets TERM or Ctrl-C.
 
     TERM or Ctrl-C: stop claiming, let running handlers finish, then exit with 0; a second signal
-    stops at once. HUP reloads the settings that may change while it runs (docs/settings.md).
+    stops at once. HUP reloads the settings that may change while it runs (docs/configuration.md).
     """
     be_a_child()
     from inboxd.daemon import run as run_daemon

@@ -3,10 +3,10 @@
 Owns what happens between `inboxd run` or `inboxd receive` and its exit code, once for the worker
 (`daemon/hosted_worker.py`) and the receiver, of which it hosts one or both. Promises: TERM or INT
 drains until the deadline, a second one stops at once, whatever handlers do, HUP reads the settings
-again; the exit codes are those of sysexits.h (docs/cli.md), so that a service manager knows when a
-restart may help; the programs are independent: if one fails, the others come to their end in order
-before the process does. Known limit: a process whose loop is blocked past `worker.stall_timeout`
-ends itself with 70, and its commands wait for the reaper.
+again; the exit codes are those of sysexits.h (docs/command-line.md), so that a service manager
+knows when a restart may help; the programs are independent: if one fails, the others come to their
+end in order before the process does. Known limit: a process whose loop is blocked past
+`worker.stall_timeout` ends itself with 70, and its commands wait for the reaper.
 """
 
 import asyncio

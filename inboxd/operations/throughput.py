@@ -1,6 +1,6 @@
 """The numbers that are shown of statistics: executions, outcomes, rates, durations.
 
-*See:* `store/statistics.py`, which reads them; docs/metrics.md, which defines each.
+*See:* `store/statistics.py`, which reads them; docs/monitoring.md, which explains them.
 """
 
 from dataclasses import dataclass

@@ -112,7 +112,7 @@ def _login(name: str, broker: Broker) -> Iterator[str]:
     if broker.kind in BUILT_IN and broker.user is not None and not password:
         yield (
             f"user has no password; set password_file, or give the file broker_{name}_password "
-            "(docs/settings.md, secret files)"
+            "(docs/configuration.md, secret files)"
         )
     if broker.kind in _NEED_A_USER and broker.user is None and password:
         yield "the password has no user; set user"

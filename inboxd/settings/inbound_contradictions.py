@@ -91,7 +91,7 @@ def _of_key(key: WebhookKey, scheme: str) -> Iterator[str]:
     if not secret and key.public_key is None:
         yield (
             "has no secret; set secret_file, or give the file webhook_NAME_ID "
-            "(docs/settings.md, secret files)"
+            "(docs/configuration.md, secret files)"
         )
     if secret and key.public_key is not None:
         yield "has a secret and a public_key; leave one out"

@@ -64,7 +64,7 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": _DRAFT,
         "title": "Settings of inboxd",
-        "description": "config.toml: docs/settings.md has the same.",
+        "description": "config.toml: docs/reference/settings.md has the same.",
         "type": "object",
         "additionalProperties": False,
         "properties": sections,

@@ -86,7 +86,7 @@ class Queue(Section):
 class TopicOverride(Section):
     """A topic of events; under the name of a plugin's topic, changes to it.
 
-    None removes what the plugin declares; in TOML, which has no null, it is written "" or [].
+    An empty value ("" or []) removes what the plugin declares.
     """
 
     mode: Literal["single", "sequential", "batch"] | None = Field(

@@ -1,8 +1,9 @@
 """All settings of one daemon: one frozen model for each section.
 
-A test compares `config.example.toml` and `docs/settings.md` with these models. Promises that each
-value of an instance is valid by itself. Known limit: contradictions between values are refused by
-`inboxd.settings.load`, not here; what depends on the plugins is checked when they are loaded.
+`make docs` writes `docs/reference/settings.md`, and the comments of `config.example.toml`, from
+these models. Promises that each value of an instance is valid by itself. Known limit:
+contradictions between values are refused by `inboxd.settings.load`, not here; what depends on the
+plugins is checked when they are loaded.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """Metrics of messages that come from brokers.
 
-Owns their names, labels and help texts; a test compares `docs/metrics.md` with them. Promises:
-labels have few values: sources and brokers are those of the settings.
+Owns their names, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
+Promises: labels have few values: sources and brokers are those of the settings.
 *See:* `inboxd/inbound/messages/`, which counts.
 """
 

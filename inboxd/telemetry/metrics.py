@@ -1,7 +1,7 @@
 """Metrics: all numbers that the daemon shows to Prometheus, on its own registry.
 
-Owns names, units, labels and help texts; a test compares `docs/metrics.md` with them. Promises no
-global registry (two daemons in one test process are separate) and bounded label values.
+Owns names, units, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
+Promises no global registry (two daemons in one test process are separate) and bounded label values.
 Known limit: numbers that are counted for each row are in the tally, because `inc()` and `observe()`
 cost more than a no-op event.
 """

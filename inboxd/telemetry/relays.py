@@ -1,8 +1,8 @@
 """Metrics of relays.
 
-Owns their names, labels and help texts; a test compares `docs/metrics.md` with them. Promises:
-labels have few values: relays and brokers are those of the settings. The backlog of a relay is that
-of its topic.
+Owns their names, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
+Promises: labels have few values: relays and brokers are those of the settings. The backlog of a
+relay is that of its topic.
 *See:* `inboxd/events/relays/page.py`, which counts.
 """
 

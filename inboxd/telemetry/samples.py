@@ -1,9 +1,9 @@
 """Metrics of samples: their age, and the rows that have arrived.
 
-Owns their names, labels and help texts; a test compares `docs/metrics.md` with them. Promises that
-the age grows by itself, also while no worker takes samples, and that no clock of this machine is
-compared with the database's: the age is the database's when the sample was read, plus the time that
-has passed since then.
+Owns their names, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
+Promises that the age grows by itself, also while no worker takes samples, and that no clock of this
+machine is compared with the database's: the age is the database's when the sample was read, plus
+the time that has passed since then.
 *See:* `inboxd/maintenance/samples.py`, which shows them.
 """
 

@@ -1,10 +1,8 @@
-"""Rules for all commands: the page that documents them, imports, exit codes, errors."""
+"""All commands: help, speed, exit codes and errors."""
 
-import re
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +14,9 @@ from inboxd.cli.exits import Exit, exit_code
 from tests.cli.conftest import Cli
 from tests.support.waiting import patient
 
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
-
 
 def _commands(group: Any, above: str = "") -> dict[str, set[str]]:
-    """Return every command with its long options, as the page must have them."""
+    """Return every command with its long options."""
     found: dict[str, set[str]] = {}
     for name, command in group.commands.items():
         full = f"{above}{name}"
@@ -29,27 +25,6 @@ def _commands(group: Any, above: str = "") -> dict[str, set[str]]:
         if not hasattr(command, "commands") or command.invoke_without_command:
             found[full] = {opt for param in command.params for opt in param.opts if "--" in opt}
     return found
-
-
-def test_page_has_every_command_and_option() -> None:
-    sections = re.split(r"^### `inboxd ", PAGE.read_text(), flags=re.MULTILINE)[1:]
-    documented = {
-        re.match(r"[a-z -]+[a-z]", section)[0]: set(  # type: ignore[index]
-            re.findall(r"`(--[a-z-]+)", section.partition("\n## ")[0])
-        )
-        for section in sections
-    }
-    actual = _commands(typer.main.get_command(app))
-    # The page explains these once for all commands.
-    shared = {"--config", "--wide", "--aligned"}
-    assert documented.keys() == actual.keys()
-    for name, options in actual.items():
-        assert documented[name] == options - shared, name
-
-
-def test_page_has_every_exit_code() -> None:
-    documented = re.findall(r"^\| (\d+) \|", PAGE.read_text(), flags=re.MULTILINE)
-    assert [int(code) for code in documented] == sorted(Exit)
 
 
 def test_every_command_has_help_with_an_example(run_cli: Cli) -> None:

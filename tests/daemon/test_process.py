@@ -1,4 +1,4 @@
-"""The process: signals, drain, messages to the service manager, exit codes (docs/cli.md)."""
+"""The process: signals, drain, messages to the service manager, exit codes."""
 
 import json
 import signal

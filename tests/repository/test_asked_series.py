@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from inboxd.daemon.merged import FAMILIES
-from inboxd.telemetry.metrics import Metrics
+from tests.support.reference import shown_metrics
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy" / "alerts.yaml"
-METRICS = ROOT / "docs" / "metrics.md"
+STATES = ROOT / "docs" / "monitoring.md"
 # Prometheus and a supervisor add these labels to each series.
 OF_THE_SCRAPE = {"instance", "job", "process"}
 
@@ -24,19 +23,14 @@ _GROUPED = re.compile(r"\b(?:by|without) \(([^)]*)\) \(")
 
 def labels_of() -> dict[str, set[str]]:
     """The labels of each series, by its name in PromQL."""
-    metrics = Metrics("1.2.3")
-    found = {"inboxd_build_info": {"version", "python"}}
-    rooms = (
-        *(metrics, metrics.webhooks, metrics.relays, metrics.messages),
-        *(metrics.samples, metrics.statement),
-    )
-    own = [each for room in rooms for each in vars(room).values()]
-    for metric in (*own, *metrics.tally.describe(), *metrics.samples.describe()):
-        name = getattr(metric, "_name", getattr(metric, "name", ""))
-        if name:
-            labels = set(metric._labelnames)
-            found |= {name: labels, f"{name}_total": labels, f"{name}_bucket": labels | {"le"}}
-    return found | {name: set(labels) for name, _, labels, _ in FAMILIES}
+    found = {}
+    for each in (metric for metrics in shown_metrics().values() for metric in metrics):
+        labels = set(each.labels)
+        found[each.name] = labels
+        if each.kind == "histogram":
+            found |= {f"{each.name}_{part}": labels for part in ("sum", "count")}
+            found[f"{each.name}_bucket"] = labels | {"le"}
+    return found
 
 
 LABELS = labels_of()
@@ -102,7 +96,7 @@ def test_alert_uses_existing_series_and_shows_their_labels(alert: str) -> None:
 
 
 def test_alerts_use_states_of_the_page() -> None:
-    states = set(re.findall(r"(?m)^\| `(\w+)` \| .+ \| .+ \|$", METRICS.read_text("utf-8")))
+    states = set(re.findall(r"(?m)^\| `(\w+)` \| .+ \| .+ \|$", STATES.read_text("utf-8")))
     asked = re.findall(r'state(?:!?=)"(\w+)"', ALERTS.read_text("utf-8"))
     assert asked
     assert set(asked) <= states

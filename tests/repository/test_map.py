@@ -330,6 +330,6 @@ def test_every_citation_exists() -> None:
 
 
 def test_missing_citation_is_found() -> None:
-    assert dangling("see ADR 3, promise 2, design section 5, R0.25 and docs/cli.md") == []
+    assert dangling("see ADR 3, promise 2, design section 5, R0.25 and docs/why.md") == []
     numbered = "ADRs 3 and 99, promises 77 to 79, design, section 88, R9.99, migration 7777"
     assert len(dangling(f"{numbered}, docs/no/such.md")) == 7

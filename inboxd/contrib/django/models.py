@@ -18,7 +18,7 @@ from inboxd.model.lifecycle import Status
 def _refuse(*_: object, **__: object) -> NoReturn:
     raise UsageError(
         "inboxd's rows are read-only in Django: write with emit() or send() of "
-        "inboxd.contrib.django, and act on rows with the command line (docs/cli.md)."
+        "inboxd.contrib.django, and act on rows with the command line (docs/command-line.md)."
     )
 
 

@@ -1,8 +1,7 @@
-"""Metrics: names, units, limits, and the page that lists them."""
+"""Metrics: names, units and limits."""
 
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,12 +10,10 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from inboxd.daemon.merged import FAMILIES
 from inboxd.telemetry import tally as tally_module
 from inboxd.telemetry.metrics import CommandBacklog, EventBacklog, Metrics
 from inboxd.telemetry.tally import OTHER, Tally
 
-DOCS = Path(__file__).parents[3] / "docs" / "metrics.md"
 MINUTE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
@@ -42,32 +39,6 @@ def test_two_daemons_in_one_process_have_separate_metrics(metrics: Metrics) -> N
     other.wakeups.labels("event", "notify").inc()
     assert value(other.registry, "inboxd_wakeups_total", kind="event", cause="notify") == 1
     assert value(metrics.registry, "inboxd_wakeups_total", kind="event", cause="notify") is None
-
-
-def test_page_lists_every_metric_with_type_labels_and_meaning(metrics: Metrics) -> None:
-    rows = dict(re.findall(r"(?m)^\| `(inboxd_\w+)` \| (.+) \|$", DOCS.read_text("utf-8")))
-    expected = {}
-    labels = dict(_labels(metrics))
-    for family in own_families(metrics):
-        name = f"{family.name}_total" if family.type == "counter" else family.name
-        shown = ", ".join(f"`{label}`" for label in labels[family.name]) or "-"
-        expected[name] = f"{family.type} | {shown} | {family.documentation}"
-    for name, kind, (label,), text in FAMILIES:  # metrics of the supervisor
-        expected[name] = f"{kind} | `{label}` | {text}"
-    assert rows == expected
-
-
-def _labels(metrics: Metrics) -> list[tuple[str, tuple[str, ...]]]:
-    # A family has no labels before its first sample: read them from the metrics.
-    rooms = (
-        *(metrics, metrics.webhooks, metrics.relays, metrics.messages),
-        *(metrics.samples, metrics.statement),
-    )
-    own = [each for room in rooms for each in vars(room).values()]
-    known = [*own, *metrics.tally.describe(), *metrics.samples.describe()]
-    build = ("inboxd_build_info", ("version", "python"))
-    named = [(getattr(m, "_name", getattr(m, "name", "")), m) for m in known]
-    return [build, *((name, tuple(m._labelnames)) for name, m in named if name)]
 
 
 def test_names_and_help_follow_the_rules(metrics: Metrics) -> None:
