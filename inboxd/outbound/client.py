@@ -7,7 +7,7 @@ not followed, and no state but connections is kept. Known limits: a look-up runs
 ends when the system gives up; methods that may be repeated (GET, HEAD, OPTIONS, PUT, DELETE) are
 sent again once, if a connection ends before an answer, even a new one.
 *See:* `addresses`, `urls` and `headers`, which check; `verdict`, the meaning of an answer;
-`docs/target-addresses.md`; ADR 27.
+`docs/targets.md`; ADR 27.
 """
 
 import socket

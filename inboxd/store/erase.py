@@ -2,8 +2,8 @@
 
 Owns the statements behind `inboxd.operations.erase`. Promises that each statement reads one stretch
 of one partition, so that none takes long; and that an erased row no longer matches, so that an
-erasure can be repeated. Known limit: history has no index by tenant or entity (docs/erasure.md
-compares its cost per settlement with that of a scan).
+erasure can be repeated. Known limit: history has no index by tenant or entity, for which every
+settlement would pay (docs/growth.md).
 """
 
 from collections.abc import AsyncIterator, Sequence

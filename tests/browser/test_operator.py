@@ -1,6 +1,6 @@
 """A new operator works with the screens alone: with real workers, e-mails and dead letters.
 
-`make screenshots` writes the pictures of docs/operators-guide.md by this test.
+`make screenshots` writes the pictures of docs/screens.md by this test.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The plugins of docs/error-trackers.md in a worker: which data reaches a tracker."""
+"""The plugins on the page of frameworks in a worker: which data reaches a tracker."""
 
 import gzip
 import json
@@ -19,8 +19,9 @@ from tests.support.types import StrictTypes, assert_accepted
 
 pytestmark = pytest.mark.anyio
 
-PAGE = Path(__file__).parents[2] / "docs/error-trackers.md"
-SENTRY, OTHER = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+PAGE = (Path(__file__).parents[2] / "docs/frameworks.md").read_text()
+SECTION = PAGE.partition("\n## Sentry\n")[2]
+SENTRY, OTHER = re.findall(r"^```python\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
 
 SHOP = """
 from inboxd import CommandContext, Fixed, Handlers

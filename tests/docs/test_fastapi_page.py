@@ -1,4 +1,4 @@
-"""The page "inboxd in FastAPI" is a service: it answers, and its worker handles its rows."""
+"""The page's section on FastAPI is a service: it answers, and its worker handles its rows."""
 
 import importlib.util
 import re
@@ -15,7 +15,8 @@ from tests.support import Database, eventually
 
 pytestmark = pytest.mark.anyio
 
-PAGE = Path(__file__).parents[2] / "docs/fastapi.md"
+PAGE = (Path(__file__).parents[2] / "docs/frameworks.md").read_text()
+SECTION = PAGE.partition("\n## FastAPI\n")[2].partition("\n## ")[0]
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def service(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ModuleType]:
     """The code of the page as a module, on the test's database."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```python\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
     file = tmp_path / "service_of_the_page.py"
     file.write_text("\n\n".join(blocks))
     monkeypatch.setenv("SHOP_DSN", database.dsn)

@@ -27,13 +27,15 @@ PAGES = [
 ]
 
 
-def block(page: str, language: str) -> str:
-    """The first code block of a language."""
-    found = re.search(
-        rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE
-    )
+def block(page: str, language: str, *, below: str = "") -> str:
+    """The first code block of a language, below a heading."""
+    text = (ROOT / page).read_text().partition(below)[2] if below else (ROOT / page).read_text()
+    found = re.search(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     assert found, f"{page} has no code block in {language}"
     return found[1]
+
+
+BATCHES, WORKFLOWS = "docs/batches.md", "\n## Workflows\n"
 
 
 NOT_RUN = [
@@ -48,7 +50,7 @@ NOT_RUN = [
 @pytest.mark.long
 def test_promises_name_tests_that_ci_runs() -> None:
     """Files that exist are not enough: soaks and helpers are refused."""
-    page = (ROOT / "docs/promises.md").read_text()
+    page = (ROOT / "docs/contributing/promises.md").read_text()
     promised = re.findall(r"^- `(tests/.+)`$", page, re.MULTILINE)
     assert len(promised) > 20
     stages = tomllib.loads((ROOT / ".ci/gate.toml").read_text())["stage"]
@@ -115,19 +117,19 @@ def test_the_page_of_tests_is_a_suite_that_passes(
     assert "5 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
-@pytest.mark.parametrize("page", ["docs/batches.md", "docs/workflows.md"])
+@pytest.mark.parametrize("below", ["", WORKFLOWS], ids=["batches", "workflows"])
 def test_the_plugin_of_a_page_passes_strict_types(
-    page: str, tmp_path: Path, strict: StrictTypes
+    below: str, tmp_path: Path, strict: StrictTypes
 ) -> None:
     plugin = tmp_path / "plugin.py"
-    plugin.write_text(block(page, "python"))
+    plugin.write_text(block(BATCHES, "python", below=below))
     assert_accepted(strict(plugin))
 
 
 @pytest.mark.anyio
 async def test_page_of_batches_makes_a_batch(tmp_path: Path) -> None:
     found = await run_event(
-        _handlers_of("docs/batches.md", tmp_path),
+        _handlers_of("", tmp_path),
         "activity.created",
         {"activity_id": 7, "students": [1, 2]},
     )
@@ -141,7 +143,7 @@ async def test_page_of_batches_makes_a_batch(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_page_of_workflows_makes_a_workflow(tmp_path: Path) -> None:
-    handlers = _handlers_of("docs/workflows.md", tmp_path)
+    handlers = _handlers_of(WORKFLOWS, tmp_path)
     found = await run_event(handlers, "institution.created", {"institution_id": 7})
     (workflow,) = found.workflows
     assert {name: dict(step.after) for name, step in workflow.steps.items()} == {
@@ -159,9 +161,9 @@ async def test_page_of_workflows_makes_a_workflow(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("page", ["docs/batches.md", "docs/workflows.md"])
-async def test_the_sql_of_a_page_runs(database: Database, page: str) -> None:
-    sql = block(page, "sql")
+@pytest.mark.parametrize("below", ["", WORKFLOWS], ids=["batches", "workflows"])
+async def test_the_sql_of_a_page_runs(database: Database, below: str) -> None:
+    sql = block(BATCHES, "sql", below=below)
     async with database.connect() as connection:
         for type_ in (
             "school.send_email",
@@ -178,10 +180,10 @@ async def test_the_sql_of_a_page_runs(database: Database, page: str) -> None:
     assert status == "pending"
 
 
-def _handlers_of(page: str, folder: Path) -> Handlers:
-    """The handlers of a page's plugin, imported as its own module."""
-    file = folder / f"{Path(page).stem}_page.py"
-    file.write_text(block(page, "python"))
+def _handlers_of(below: str, folder: Path) -> Handlers:
+    """The handlers of the plugin on the page of batches, imported as its own module."""
+    file = folder / f"{'workflows' if below else 'batches'}_page.py"
+    file.write_text(block(BATCHES, "python", below=below))
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
@@ -241,7 +243,7 @@ def test_the_state_diagram_shows_every_legal_move_and_no_other() -> None:
 
 
 def test_the_glossary_explains_every_status() -> None:
-    statuses = (ROOT / "docs/glossary.md").read_text().partition("## Statuses")[2]
+    statuses = (ROOT / "docs/contributing/glossary.md").read_text().partition("## Statuses")[2]
 
     assert re.findall(r"^\| `(\w+)` \|", statuses, re.MULTILINE) == list(Status)
 

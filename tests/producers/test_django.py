@@ -173,7 +173,7 @@ def test_the_admin_shows_rows_and_changes_none(database: Database) -> None:
 
 
 def test_the_documented_grants_are_enough_to_write_and_to_read(database: Database) -> None:
-    page = (Path(__file__).parents[2] / "docs/django.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/frameworks.md").read_text()
     (grants,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     role = f"inboxd_test_{uuid4().hex[:12]}"
     cursor = connection.cursor()

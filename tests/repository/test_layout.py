@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "inboxd"
 PAGE = ROOT / "docs/contributing/project-tests.md"
-PROMISES = ROOT / "docs/promises.md"
+PROMISES = ROOT / "docs/contributing/promises.md"
 LONGEST = 500
 
 # Folders that mirror a package; tests without a module are in the table.

@@ -14,7 +14,7 @@ from inboxd.store.columns import written_out
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "inboxd"
-MAP, GUIDE = ROOT / "docs/architecture.md", ROOT / "CONTRIBUTING.md"
+MAP, GUIDE = ROOT / "docs/contributing/architecture.md", ROOT / "CONTRIBUTING.md"
 
 # Questions that the map answers; checked by `test_map_shows_where_each_thing_is`.
 ASKED = {
@@ -299,7 +299,7 @@ def known() -> tuple[dict[str, set[str]], set[str]]:
         return set(re.findall(pattern, (ROOT / page).read_text(), re.MULTILINE))
 
     decisions = {str(int(page.name[:4])) for page in ROOT.glob("docs/contributing/adr/[0-9]*.md")}
-    promises = numbers(r"^## (\d+)\. ", "docs/promises.md")
+    promises = numbers(r"^## (\d+)\. ", "docs/contributing/promises.md")
     sections = numbers(r"^## (\d+)\. ", "docs/contributing/design.md")
     by_kind = dict(zip(_CITATIONS, (decisions, promises, sections), strict=True))
     return by_kind, numbers(r"^\| (R\d\.\d+) \|", "docs/contributing/requirements.md")

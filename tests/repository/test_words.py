@@ -43,7 +43,7 @@ def _classes() -> dict[str, list[str]]:
 
 def _glossary() -> list[list[str]]:
     """The rows of the glossary: word, meaning, bearers, words to avoid."""
-    table = (ROOT / "docs/glossary.md").read_text().partition("## Statuses")[0]
+    table = (ROOT / "docs/contributing/glossary.md").read_text().partition("## Statuses")[0]
     rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in row] for row in rows[1:]]
 

@@ -6,7 +6,7 @@ thread's connection to that database, and so in the caller's `atomic`; nothing w
 `transaction.on_commit`, since rows that commit with the caller's own need no second step that could
 be lost; the models cannot be saved or deleted; there are no Django migrations, as `inboxd migrate`
 makes the tables. Known limit: the admin and the models need SELECT on the tables, which a
-producer's role does not have (docs/django.md).
+producer's role does not have (docs/frameworks.md).
 """
 
 from collections.abc import Iterable

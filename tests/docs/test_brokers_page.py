@@ -1,4 +1,4 @@
-"""The page on publishing: its settings are accepted, and its publisher publishes."""
+"""The page on brokers: its settings are accepted, and its publisher publishes."""
 
 import asyncio
 import re
@@ -13,19 +13,25 @@ from inboxd.settings import Settings
 from inboxd.settings.contradictions import contradictions
 from tests.support.types import StrictTypes, assert_accepted
 
-PAGE = (Path(__file__).parents[2] / "docs/publishing.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/brokers.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 
-def test_the_settings_are_accepted() -> None:
-    first, second = blocks("toml")
+def test_settings_of_relays_are_accepted() -> None:
+    first, second, _ = blocks("toml")
     assert len([line for line in first.splitlines() if line]) == 10
     settings = Settings.model_validate(tomllib.loads(first + second))
     assert [*contradictions(settings)] == []
     assert sorted(settings.relays) == ["goals", "results"]
+
+
+def test_settings_of_sources_are_accepted() -> None:
+    settings = Settings.model_validate(tomllib.loads(blocks("toml")[2]))
+    assert [*contradictions(settings)] == []
+    assert sorted(settings.inbound.messages) == ["shop"]
 
 
 @pytest.mark.anyio
@@ -34,7 +40,7 @@ async def test_the_publisher_of_the_page_publishes(tmp_path: Path, strict: Stric
     plugin = tmp_path / "plugin.py"
     plugin.write_text(code)
     assert_accepted(strict(plugin))
-    names: dict[str, Any] = {"__name__": "publishing_page"}
+    names: dict[str, Any] = {"__name__": "brokers_page"}
     exec(code, names)  # noqa: S102 - code of our own page
     told: dict[int, Exception | None] = {}
     taken: list[bytes] = []
