@@ -73,7 +73,12 @@ def check(
     *,
     given: Looking,
 ) -> None:
-    """Check settings, database, schema, privileges, partitions, plugins and brokers."""
+    """Check settings, database, schema, privileges, partitions, plugins and brokers.
+
+    All mistakes are reported at once, each with its remedy; for a missing privilege that is the
+    statement to run. The exit code is 1 if a check failed, and 78 if the settings are wrong. The
+    command connects to brokers, but publishes and consumes nothing.
+    """
     import anyio
 
     from inboxd.cli.dev_place import surroundings

@@ -51,7 +51,8 @@ def erase(
 ) -> None:
     """Erase payloads, results, errors, keys and bodies of a tenant's or an entity's rows.
 
-    The rows keep ids, types, times, statuses and lineage. An erasure cannot be undone.
+    The rows keep ids, types, times, statuses and lineage. Dead letters are dismissed. The command
+    refuses while rows wait or run, unless --unsettled is given. An erasure cannot be undone.
     """
     from inboxd.operations.erase import subject_of, survey
 

@@ -98,7 +98,18 @@ def _of(group: type[Options]) -> Iterator[inspect.Parameter]:
                 )
 
 
+def _unwrapped(text: str | None) -> str | None:
+    """Join the lines of each paragraph: Typer prints the line breaks of a docstring."""
+    if text is None:
+        return None
+    paragraphs = re.split(r"\n\s*\n", text.strip())
+    return "\n\n".join(" ".join(each.split()) for each in paragraphs)
+
+
 class _Command(TyperCommand):
+    def __init__(self, *given: Any, **words: Any) -> None:
+        super().__init__(*given, **words | {"help": _unwrapped(words.get("help"))})
+
     def get_params(self, ctx: Any) -> list[Any]:
         return _plain(super().get_params(ctx))
 
@@ -107,6 +118,9 @@ _ALIASES = {"sources": "messages"}
 
 
 class _Group(TyperGroup):
+    def __init__(self, *given: Any, **words: Any) -> None:
+        super().__init__(*given, **words | {"help": _unwrapped(words.get("help"))})
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Find a command by its name or by an alias."""
         found = super().get_command(ctx, cmd_name)

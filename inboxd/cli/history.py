@@ -79,7 +79,10 @@ def export(
     *,
     given: Acting,
 ) -> None:
-    """Write partitions of history to files; the partitions stay."""
+    """Write partitions of history to files; the partitions stay.
+
+    A file is never overwritten. Days that ended less than a day ago, and bodies, are refused.
+    """
     from inboxd.maintenance.partitions import manual
     from inboxd.maintenance.partitions.export import Exporter
 
@@ -109,7 +112,10 @@ def drop(
     *,
     given: Previewed,
 ) -> None:
-    """Drop partitions now, regardless of retention; bodies that rows still need are kept."""
+    """Drop partitions now, regardless of retention; bodies that rows still need are kept.
+
+    Days that ended less than a day ago are refused.
+    """
     from inboxd.maintenance.partitions import manual
     from inboxd.maintenance.partitions.retention import exporter
     from inboxd.operations.history import plain

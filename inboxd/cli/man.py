@@ -13,7 +13,7 @@ import typer
 
 from inboxd.cli.exits import Exit
 
-_ENDS = {
+ENDS = {
     Exit.OK: "success; for run: stopped by a signal",
     Exit.PROBLEMS: "problems were found, or a row does not exist or does not allow the action",
     Exit.USAGE: "the command line or a value in it is wrong",
@@ -73,7 +73,7 @@ def page(program: Any, version: str) -> Iterator[str]:
             yield from _parameters(command, inner, but="help")
             yield from _examples(command.epilog)
     yield ".SH EXIT STATUS"
-    yield from _listed({str(int(code)): told for code, told in _ENDS.items()})
+    yield from _listed({str(int(code)): told for code, told in ENDS.items()})
     yield from (".SH ENVIRONMENT", *_listed(_VARIABLES))
     yield from (
         ".SH SEE ALSO",

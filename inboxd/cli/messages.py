@@ -114,7 +114,11 @@ def verify(
     *,
     given: Asking,
 ) -> None:
-    """Compare the brokers' streams with stored positions and rows, and report gaps."""
+    """Compare the brokers' streams with stored positions and rows, and report gaps.
+
+    The exit code is 1 if there is a gap, and 69 if a broker cannot be asked. Nothing is consumed or
+    changed.
+    """
     from dataclasses import asdict
     from functools import partial
 

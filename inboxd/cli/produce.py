@@ -145,7 +145,12 @@ class CommandOptions(_New):
 def emit(
     type: EventType = None, *, payload: Payload = None, many: FileOptions, given: EventOptions
 ) -> None:
-    """Emit one event of a declared type, or the events of a file."""
+    """Emit one event of a declared type, or the events of a file.
+
+    The exit code is 65 if an installed handler does not accept the payload, which is then not
+    written, or if the dedup key belongs to an event with other content: then the event is a dead
+    letter.
+    """
     from inboxd.client.drafts import EVENTS
     from inboxd.store import producing
 
@@ -172,7 +177,11 @@ def emit(
 def send(
     type: CommandType = None, *, payload: Payload = None, many: FileOptions, given: CommandOptions
 ) -> None:
-    """Send one command of a declared type, or the commands of a file."""
+    """Send one command of a declared type, or the commands of a file.
+
+    The exit code is 65 if the installed handler does not accept the payload, which is then not
+    written.
+    """
     from inboxd.client.drafts import COMMANDS
     from inboxd.store import producing
 

@@ -97,7 +97,9 @@ class Rehearsing(Looking):
 def rehearse(kind: Kind, id: Id, *, given: Rehearsing) -> None:
     """Run the handlers of an event or command here, report the result, and roll it back.
 
-    The row does not change, whatever its status; a worker may run it at the same time.
+    The row does not change, whatever its status; a worker may run it at the same time. Effects
+    outside the database are not undone. The exit code is 0 if the row would succeed or be deferred,
+    else 1.
     """
     from inboxd.rehearsal import handlers_of
 

@@ -41,7 +41,8 @@ def uninstall(
 ) -> None:
     """Drop inboxd's schema with all its rows, and its roles; plugins' tables stay.
 
-    This cannot be undone.
+    It refuses while workers live, unless --force is given, and while other objects depend on the
+    schema. Run it as the schema's owner. This cannot be undone.
     """
     from inboxd.operations import uninstall as operation
 

@@ -85,7 +85,11 @@ def send(
     timeout: Seconds = 30,
     given: Asking,
 ) -> None:
-    """Sign a sample as the source's sender does, send it, and print the answer."""
+    """Sign a sample as the source's sender does, send it, and print the answer.
+
+    The exit code is 0 for a 2xx, 1 for another answer, and 69 without an answer. The command needs
+    no database.
+    """
     from inboxd.cli.posting import parts_of, post
     from inboxd.inbound.openapi import MEDIA_TYPES
     from inboxd.settings.values import is_loopback

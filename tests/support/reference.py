@@ -21,7 +21,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from inboxd.cli.app import app
-from inboxd.cli.man import _ENDS as ENDS
+from inboxd.cli.man import ENDS
 from inboxd.daemon.merged import FAMILIES
 from inboxd.settings import Settings
 from inboxd.settings.json_schema import json_schema
