@@ -214,7 +214,8 @@ def _within(group: Any, context: Any) -> Iterator[Command]:
 
 
 def _command(command: Any, context: Any) -> Command:
-    arguments, options = [], []
+    arguments = list[tuple[str, str]]()
+    options = list[tuple[str, str]]()
     for each in command.get_params(context):
         record = each.get_help_record(context)
         if record is not None and each.name != "help":
