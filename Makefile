@@ -80,7 +80,7 @@ SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder $(
 unexport COUNT JOBS LOAD LONG OPTIONS TESTS
 
 # Tests that need a broker's server, Debian's PostgreSQL or a browser, and those of the gate, are targets of their own.
-BROKERS := tests/brokers tests/messages tests/relays
+BROKERS := tests/brokers tests/messages tests/relays tests/examples/test_inventory_rabbitmq.py tests/examples/test_orders_sources.py
 DATABASES := tests/databases
 GATE := tests/gate
 SCREENS := tests/browser tests/screens
@@ -89,7 +89,7 @@ SCREENS := tests/browser tests/screens
 test: $(READY) ## every test but those of the targets below (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin TESTS= JOBS=3)
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(if $(LOWEST),$(OLD)) $(or $(TESTS),$(patsubst %,--ignore=%,$(BROKERS) $(DATABASES) $(GATE) $(SCREENS)))
 
-test-brokers: $(READY) ## the tests that need RabbitMQ, NATS or Kafka's mock
+test-brokers: $(READY) ## the tests that need RabbitMQ, NATS or Kafka's mock (QUICK='not soak': long ones, too)
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(BROKERS))
 
 test-databases: $(READY) ## the tests on databases as they are: restored, published, renamed, guarded, shared

@@ -77,6 +77,8 @@ def test_others(script: str, rows: int, options: list[str]) -> None:
     assert all(
         re.match(r"[\d,.]+( \([\d,.]+ to [\d,.]+\))?( MB| ms|/s)", line[1]) for line in lines
     )
+    if script in ("consume", "relay"):
+        assert all(re.match(r"[\d.]+ \+ [\d.]+", line[6]) for line in lines), "worker + server"
 
 
 @pytest.mark.long

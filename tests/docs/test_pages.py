@@ -56,9 +56,12 @@ def test_promises_name_tests_that_ci_runs() -> None:
     stages = tomllib.loads((ROOT / ".ci/gate.toml").read_text())["stage"]
     runs = [stage["make"] for stage in stages]
     assert ["test"] in runs
-    # Long tests run in two halves: some folders, and all other folders.
+    # Long tests run in three parts: some folders, those of brokers, and all others.
     some, rest = [run[2] for run in runs if run[:2] == ["test-long", "LONG=long and not soak"]]
-    folders = some.removeprefix("TESTS=").split()
+    assert ["test-brokers", "QUICK=not soak"] in runs
+    brokers = re.search(r"(?m)^BROKERS := (.+)$", (ROOT / "Makefile").read_text())
+    assert brokers
+    folders = [*some.removeprefix("TESTS=").split(), *brokers[1].split()]
     assert rest.split() == ["TESTS=examples", "tests", *(f"--ignore={each}" for each in folders)]
     assert ["test-plans", "POSTGRES=/usr/lib/postgresql/15/bin"] in runs
     assert unknown_to_ci([*promised, *NOT_RUN]) == NOT_RUN

@@ -21,7 +21,7 @@ from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel
 from tests.support.rows import settings_of
 from tests.support.verdicts import safety
 
-pytestmark = [pytest.mark.anyio, pytest.mark.long]  # RabbitMQ needs time to start
+pytestmark = pytest.mark.anyio
 
 EXAMPLE = Path(__file__).parents[2] / "examples/inventory"
 ORDERS = [{"order_id": f"order-{n}", "article": "lamp", "pieces": n % 3 + 1} for n in range(60)]

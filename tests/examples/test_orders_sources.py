@@ -17,7 +17,7 @@ from tests.support.nats import jetstream, nats_server
 from tests.support.rabbitmq import PASSWORD, USER, RabbitMQServer, plain_channel
 from tests.support.rows import settings_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.long]  # RabbitMQ needs time to start
+pytestmark = pytest.mark.anyio
 
 EXAMPLE = Path(__file__).parents[2] / "examples/orders"
 # Order 2 has a foreign card; version 1 of the payload has other names.

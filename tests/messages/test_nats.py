@@ -1,5 +1,6 @@
 """Sources of whole workers from NATS JetStream: each message once, despite any death."""
 
+import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 from uuid import uuid4
@@ -22,9 +23,10 @@ from tests.messages.consuming import (
     stored,
 )
 from tests.support import Config, Database, StartWorker, eventually
-from tests.support.nats import NatsServer, jetstream, nats_server
+from tests.support.nats import NatsServer, jetstream, nats_client, nats_server
 from tests.support.rows import SQL, daemon_session
 from tests.support.verdicts import safety
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
@@ -83,6 +85,62 @@ async def test_a_worker_killed_between_commit_and_acknowledgement_stores_once(
     position = await database.fetchval("select position from inboxd.stream_positions")
     with safety():
         assert position == info.state.last_seq
+
+
+async def test_a_commit_longer_than_ack_wait_stores_once(
+    database: Database,
+    start_worker: StartWorker,
+    nats: NatsServer,
+    js: JetStreamContext,
+    config: Config,
+) -> None:
+    """All messages come again while they are being stored (R0.4)."""
+    worker = await start_worker(config)
+    await _publish(js, 1, 1)
+    await stored(database, 1)
+    await _shorten_ack_wait(nats)
+    async with slow_commit(database):
+        await _publish(js, 2, 10)
+        await being_stored(database)
+
+        async def have_come_again() -> bool:
+            info = await js.consumer_info("RESULTS", "inboxd-results")
+            return (info.num_redelivered or 0) >= 9
+
+        await eventually(have_come_again)
+    await _publish(js, 11, 12)
+    with safety():
+        assert await stored(database, 12) == [*range(1, 13)]
+
+    async def all_are_acknowledged() -> bool:
+        info = await js.consumer_info("RESULTS", "inboxd-results")
+        floor = info.ack_floor
+        return info.num_ack_pending == 0 and floor is not None and floor.stream_seq == 12
+
+    await eventually(all_are_acknowledged)
+    with safety():
+        assert await numbers(database) == [*range(1, 13)]
+    failures = 'inboxd_messages_acknowledge_failures_total{broker="main",source="results"}'
+    assert await worker.metric(failures) == 0
+
+
+async def _shorten_ack_wait(nats: NatsServer) -> None:
+    """Deliver again after 100 ms what is not acknowledged; inboxd asks for many hours."""
+    name, ack_wait = "RESULTS.inboxd-results", 10**8
+    async with nats_client(nats) as client:
+
+        async def ask(what: str, **body: object) -> dict[str, Any]:
+            answer = await client.request(
+                f"$JS.API.CONSUMER.{what}.{name}", json.dumps(body).encode(), timeout=patient()
+            )
+            told: dict[str, Any] = json.loads(answer.data)
+            assert "error" not in told, told
+            return told
+
+        found = await ask("INFO")
+        wanted = {**found["config"], "ack_wait": ack_wait}
+        changed = await ask("DURABLE.CREATE", stream_name="RESULTS", config=wanted)
+    assert (changed["config"]["ack_wait"], changed["created"]) == (ack_wait, found["created"])
 
 
 @pytest.mark.long

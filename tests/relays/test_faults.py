@@ -2,7 +2,10 @@
 
 import json
 import random
+from collections import Counter
+from datetime import datetime
 
+import anyio
 import pytest
 
 from tests.relays.relaying import attempts, emit, in_order, relaying, settled
@@ -11,6 +14,7 @@ from tests.support.line_broker import LineBroker, Message
 from tests.support.proxy import proxy
 from tests.support.rows import daemon_session, join
 from tests.support.verdicts import safety
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
@@ -89,6 +93,41 @@ async def test_a_broker_that_hangs_holds_no_transaction_and_no_other_topic(
     broker.judge = lambda _: None
     broker.confirm()
     await settled(database, 51)
+    with safety():
+        assert await attempts(database) == {1}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_a_broker_that_hangs_for_a_minute_holds_no_transaction_meanwhile(
+    database: Database, start_worker: StartWorker, broker: LineBroker
+) -> None:
+    """No transaction of the worker is older than a second while none of its statements runs."""
+    broker.judge = lambda _: "silent"
+    await start_worker(relaying(broker, {"timeout": "10m"}, {"worker": {"lease": "60s"}}))
+    await emit(database, keys(50))
+    await broker.until(lambda: len(broker.taken) > 20)
+    # How often each transaction was found idle. Looks are counted, not seconds: while the machine
+    # stands still, the test does not look either.
+    found_idle: Counter[tuple[int, datetime]] = Counter()
+    for _ in range(300):
+        await database.execute(
+            "insert into inboxd.events (type, payload) values ('test.noop', '{}')"
+        )
+        sessions = await database.fetch(
+            "select pid, xact_start, state like 'idle in transaction%' as is_idle"
+            " from pg_stat_activity"
+            " where datname = current_database() and application_name like 'inboxd %'"
+        )
+        assert sessions
+        idle = [each for each in sessions if each["is_idle"]]
+        found_idle.update((each["pid"], each["xact_start"]) for each in idle)
+        await anyio.sleep(0.2)
+    assert {each: looks for each, looks in found_idle.items() if looks > patient(5)} == {}
+    assert len(broker.taken) < 50, "the pages wait for their first answers"
+    broker.judge = lambda _: None
+    broker.confirm()
+    await settled(database, 350)
     with safety():
         assert await attempts(database) == {1}
 

@@ -95,6 +95,21 @@ def test_alert_uses_existing_series_and_shows_their_labels(alert: str) -> None:
     assert shown <= kept_labels(expression), shown - kept_labels(expression)
 
 
+@pytest.mark.parametrize(
+    "series",
+    [
+        "inboxd_relay_lost_pages_total",
+        "inboxd_relay_confirm_duration_seconds_bucket",
+        "inboxd_relay_refused_total",
+        "inboxd_messages_lag",
+        "inboxd_messages_redelivered_total",
+        "inboxd_messages_acknowledge_failures_total",
+    ],
+)
+def test_series_of_brokers_has_an_alert(series: str) -> None:
+    assert series in {name for said, _ in alerts().values() for name, _ in _SERIES.findall(said)}
+
+
 def test_alerts_use_states_of_the_page() -> None:
     states = set(re.findall(r"(?m)^\| `(\w+)` \| .+ \| .+ \|$", STATES.read_text("utf-8")))
     asked = re.findall(r'state(?:!?=)"(\w+)"', ALERTS.read_text("utf-8"))

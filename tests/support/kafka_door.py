@@ -1,6 +1,6 @@
-"""A proxy before a broker of the mock, with the features that the mock lacks: TLS and SASL PLAIN.
+"""A proxy before a broker of the mock, with the features that the mock lacks: TLS and SASL.
 
-    async with door(kafka, tmp_path, logs_in=True) as proxy:
+    async with door(kafka, tmp_path, mechanism="SCRAM-SHA-512") as proxy:
         broker = kafka.broker(servers=[proxy.address], ...)
 
 The proxy serves in the test's own loop. The broker advertises the proxy instead of itself.
@@ -9,36 +9,46 @@ The proxy serves in the test's own loop. The broker advertises the proxy instead
 import asyncio
 import ssl
 import struct
-from collections.abc import AsyncIterator
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from tests.support.certificates import write_signed_certificate
 from tests.support.kafka import MockKafka
+from tests.support.scram import ScramServer
+
+# A step of a login: from the client's message to the answer; None: the client is refused.
+Step = Callable[[bytes], bytes | None]
 
 _VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
 _UNSUPPORTED_MECHANISM, _NOT_LET_IN = 33, 58
-_LETS_IN = b"\0inboxd\0hunter2"
+_USER, _PASSWORD = "inboxd", "hunter2"
+_REFUSED = b"Invalid username or password"
 
 
 class Door:
-    """A proxy. logs_in: clients must log in."""
+    """A proxy. mechanism: by which clients must log in; None: they need not.
 
-    def __init__(self, target: tuple[str, int], *, logs_in: bool) -> None:
+    impostor: the proxy does not know the password, and lets all clients in.
+    """
+
+    def __init__(self, target: tuple[str, int], *, mechanism: str | None, impostor: bool) -> None:
         self.address = ""
         self.authority = ""
-        """The file of what its certificate is signed by."""
+        """The file of the authority that has signed its certificate."""
         self.users: list[str] = []
-        """Those who were let in, one for each connection."""
+        """The user of each connection that was let in."""
         self._target = target
-        self._logs_in = logs_in
+        self._mechanism = mechanism
+        self._impostor = impostor
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         to_broker: asyncio.StreamWriter | None = None
         # The client may close it at any time.
         with suppress(OSError, asyncio.IncompleteReadError):
             from_broker, to_broker = await asyncio.open_connection(*self._target)
-            if not self._logs_in or await self._let_in(reader, writer, from_broker, to_broker):
+            if await self._let_in(reader, writer, from_broker, to_broker):
                 ways = [_carry(reader, to_broker), _carry(from_broker, writer)]
                 tasks = [asyncio.create_task(way) for way in ways]
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -56,40 +66,52 @@ class Door:
         from_broker: asyncio.StreamReader,
         to_broker: asyncio.StreamWriter,
     ) -> bool:
-        while True:
+        if self._mechanism is None:
+            return True
+        steps = self._steps(self._mechanism)
+        said: bytes | None = b""
+        while steps:
             frame = await _frame(reader)
             key, _, correlation, size = struct.unpack(">hhih", frame[:10])
-            body, known = frame[10 + size :], False
+            body = frame[10 + size :]
             if key == _VERSIONS:
                 to_broker.write(struct.pack(">i", len(frame)) + frame)
                 answer = _with_logins(await _frame(from_broker))
             elif key == _HANDSHAKE:
-                known = body[2:] == b"PLAIN"
-                code = 0 if known else _UNSUPPORTED_MECHANISM
-                answer = struct.pack(">ihih", correlation, code, 1, 5) + b"PLAIN"
+                answer = _handshake(correlation, body[2:], self._mechanism.encode())
             else:
                 assert key == _AUTHENTICATE
-                return self._authenticate(writer, correlation, body)
+                said = steps.pop(0)(body[4:])
+                answer = _authenticated(correlation, said)
             writer.write(struct.pack(">i", len(answer)) + answer)
+            if said is None:
+                return False
+        self.users.append(_USER)
+        return True
 
-    def _authenticate(self, writer: asyncio.StreamWriter, correlation: int, body: bytes) -> bool:
-        known, why = body.endswith(_LETS_IN), b"Invalid username or password"
-        if known:
-            self.users.append("inboxd")
-            answer = struct.pack(">ihhi", correlation, 0, -1, 0)
-        else:
-            answer = struct.pack(">ihh", correlation, _NOT_LET_IN, len(why)) + why + bytes(4)
-        writer.write(struct.pack(">i", len(answer)) + answer)
-        return known
+    def _steps(self, mechanism: str) -> list[Step]:
+        """The steps of a login, one for each message of the client."""
+        if mechanism == "PLAIN":
+            known = f"\0{_USER}\0{_PASSWORD}".encode()
+            return [lambda login: b"" if login.endswith(known) else None]
+        hash_name = mechanism.removeprefix("SCRAM-").replace("-", "").lower()
+        server = ScramServer(hash_name, _USER, _PASSWORD)
+        if self._impostor:
+            return [server.challenge, lambda _: b"v=" + b64encode(b"a guess")]
+        return [server.challenge, server.signature]
 
 
 @asynccontextmanager
 async def door(
-    kafka: MockKafka, folder: Path | None = None, *, logs_in: bool = False
+    kafka: MockKafka,
+    folder: Path | None = None,
+    *,
+    mechanism: str | None = None,
+    impostor: bool = False,
 ) -> AsyncIterator[Door]:
     """Open a proxy before broker 1, with TLS if there is a folder for its certificate."""
     host, port = kafka.servers[0].rsplit(":", 1)
-    running = Door((host, int(port)), logs_in=logs_in)
+    running = Door((host, int(port)), mechanism=mechanism, impostor=impostor)
     context = None
     if folder is not None:
         files = write_signed_certificate(folder, "localhost")
@@ -118,6 +140,20 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         while data := await reader.read(65536):
             writer.write(data)
             await writer.drain()
+
+
+def _handshake(correlation: int, asked: bytes, mechanism: bytes) -> bytes:
+    """Name the mechanism; an error if the client has asked for another one."""
+    code = 0 if asked == mechanism else _UNSUPPORTED_MECHANISM
+    return struct.pack(">ihih", correlation, code, 1, len(mechanism)) + mechanism
+
+
+def _authenticated(correlation: int, said: bytes | None) -> bytes:
+    """The answer to one message of a login."""
+    if said is None:
+        head = struct.pack(">ihh", correlation, _NOT_LET_IN, len(_REFUSED))
+        return head + _REFUSED + bytes(4)
+    return struct.pack(">ihhi", correlation, 0, -1, len(said)) + said
 
 
 def _with_logins(answer: bytes) -> bytes:
