@@ -20,7 +20,7 @@ from uuid import uuid4
 import asyncpg
 
 from harness.backlog import fill_commands, fill_events
-from harness.bench import Bench, called, emptied, main
+from harness.bench import INBOXD, Bench, called, emptied, main
 from harness.cpu import seconds
 from harness.figures import Comparison, Line, Run, Target
 from inboxd.api.drafts import CommandDraft
@@ -54,6 +54,7 @@ class Drain:
     settings: dict[str, str] = field(default_factory=dict)
     # SQL for the ordering keys of commands, from `n`.
     key: str = "null"
+    program: tuple[str, ...] = INBOXD
 
     async def fill(self, connection: asyncpg.Connection) -> None:
         """Insert the backlog into the table."""
@@ -66,7 +67,8 @@ class Drain:
         """Drain the backlog by workers."""
         async with bench.fresh() as connection:
             await self.fill(connection)
-            async with bench.held_daemons(self.workers, self.settings) as (daemons, release):
+            held = bench.held_daemons(self.workers, self.settings, self.program)
+            async with held as (daemons, release):
                 server, worker = bench.server_seconds(), sum(seconds(d.pid) for d in daemons)
                 await release()
                 await called(daemons, self.rows * self.calls_a_row)

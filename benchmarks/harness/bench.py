@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,8 @@ from inboxd.store.migrations import migrate
 from inboxd_bench.marks import Marks
 
 SERVER = {"shared_buffers": "512MB", "max_wal_size": "4GB"}
+# The arguments of the interpreter that runs inboxd.
+INBOXD = ("-m", "inboxd")
 _LONGEST = 900.0
 
 
@@ -107,13 +109,15 @@ class Bench:
         await admin.close()
 
     @contextmanager
-    def daemon(self, settings: dict[str, str] | None = None) -> Iterator[Daemon]:
+    def daemon(
+        self, settings: dict[str, str] | None = None, program: Sequence[str] = INBOXD
+    ) -> Iterator[Daemon]:
         """A worker as a user runs it; `settings` are environment variables without `INBOXD_`."""
         self._count += 1
         port, path = free_port(), self.folder / f"marks-{self._count}"
         marks = Marks.at(path)
         process = subprocess.Popen(
-            [sys.executable, "-m", "inboxd", "run"],
+            [sys.executable, *program, "run"],
             env=self._environment({"HTTP__PORT": str(port), **(settings or {})})
             | Marks.environment(path),
         )
@@ -144,7 +148,7 @@ class Bench:
 
     @asynccontextmanager
     async def held_daemons(
-        self, count: int, settings: dict[str, str] | None = None
+        self, count: int, settings: dict[str, str] | None = None, program: Sequence[str] = INBOXD
     ) -> AsyncIterator[tuple[list[Daemon], Callable[[], "asyncio.Future[object]"]]]:
         """Yield workers that are ready and wait for a lock, and the function that releases it."""
         async with AsyncExitStack() as stack:
@@ -157,7 +161,9 @@ class Bench:
             await holder.execute(
                 "begin; lock table inboxd.events, inboxd.commands in access exclusive mode"
             )
-            daemons = [processes.enter_context(self.daemon(settings)) for _ in range(count)]
+            daemons = [
+                processes.enter_context(self.daemon(settings, program)) for _ in range(count)
+            ]
             for daemon in daemons:
                 await daemon.ready()
             yield daemons, lambda: asyncio.ensure_future(holder.execute("commit"))

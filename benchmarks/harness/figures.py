@@ -25,7 +25,7 @@ Measure = Callable[[], Awaitable[Run]]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The goal: a value, a share of the counterpart, or both; `most`: the value is a maximum."""
+    """The goal: a value, a share of the counterpart, or both; `most`: they are maximums."""
 
     value: float | None = None
     share: float | None = None
@@ -35,11 +35,14 @@ class Target:
         """Whether the figures reach all parts of the goal."""
         if self.value is not None and (value > self.value if self.most else value < self.value):
             return False
-        return self.share is None or (ratio is not None and ratio >= self.share)
+        if self.share is None:
+            return True
+        return ratio is not None and (ratio <= self.share if self.most else ratio >= self.share)
 
     def __str__(self) -> str:
-        parts = [] if self.value is None else [f"{'≤ ' if self.most else ''}{number(self.value)}"]
-        return ", ".join(parts + ([] if self.share is None else [f"ratio {self.share:.2f}"]))
+        sign = "≤ " if self.most else ""
+        parts = [] if self.value is None else [f"{sign}{number(self.value)}"]
+        return ", ".join(parts + ([] if self.share is None else [f"ratio {sign}{self.share:.2f}"]))
 
 
 @dataclass(slots=True)

@@ -31,6 +31,7 @@ from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:
     from inboxd.operations.batches import BatchEnded, Kind
+    from inboxd.operations.totals import Number
     from inboxd.store.session import Session
 
 _FIRST = (
@@ -171,6 +172,7 @@ def close(id: Id, given: Acting) -> None:
 
 def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, given: Looking) -> None:
     from inboxd import operations
+    from inboxd.operations import totals
     from inboxd.store import batch_listing
 
     of = asdict(wanted)
@@ -184,16 +186,25 @@ def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, give
         **of,
     )
 
-    async def look(session: "Session") -> tuple[list[dict[str, Any]], int | None, dict[str, int]]:
+    async def look(
+        session: "Session",
+    ) -> "tuple[list[dict[str, Any]], int | None, dict[str, Number]]":
         rows, next_ = await operations.batch_rows(session, filter_)
-        return rows, next_, await batch_listing.totals(session, filter_)
+        counted = await totals.count_batches(
+            session, kind, type_=filter_.type, tenant=filter_.tenant
+        )
+        return rows, next_, counted
 
-    found, next_, totals = given.ask(look)
-    of_all = {"total": sum(totals.values()), **totals}
+    found, next_, counted = given.ask(look)
+    of_all = {"total": totals.add(counted.values()), **counted}
     given.print(
-        {what: found, "totals": totals, "next": next_},
+        {
+            what: found,
+            "totals": {status: number.document() for status, number in counted.items()},
+            "next": next_,
+        },
         [columns.table(_LIST, found)],
-        [", ".join(f"{count:,} {status}" for status, count in of_all.items())],
+        [", ".join(f"{columns.exactly(number)} {status}" for status, number in of_all.items())],
     )
 
 

@@ -1,10 +1,15 @@
 """Columns that many tables share, and the format of counts that stop at a limit."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inboxd.cli.output import Table, TableColumn
 from inboxd.model.wording import title_from
+
+if TYPE_CHECKING:
+    from inboxd.operations.totals import Number
+
+_LOOKS = {"exact": "{:,}", "at_least": "{:,}+", "about": "≈ {:,}"}
 
 
 def numbers(*titles: str, extra: bool = False) -> tuple[TableColumn, ...]:
@@ -47,6 +52,11 @@ def count(rows: int | None, most: int | None = None) -> str | None:
     if rows is None:
         return None
     return f"{rows}+" if rows >= (most or COUNTED) else str(rows)
+
+
+def exactly(number: "Number") -> str:
+    """Format a total with its exactness: "10,000+" is at least 10,000, "≈ 10,000" about."""
+    return _LOOKS[number.exactness].format(number.value)
 
 
 def counted(

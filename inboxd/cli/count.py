@@ -26,7 +26,6 @@ _NAMES = (
     *("total", "pending", "processing", "errors", "successes"),
     *("cancelled", "dismissed", "replayed"),
 )
-_LOOKS = {"exact": "{:,}", "at_least": "{:,}+", "about": "≈ {:,}"}
 _EXACTNESS = {
     "exact": "exact",
     "at_least": "at least this many",
@@ -98,18 +97,16 @@ def _print(
     remarks: Sequence[str] = (),
 ) -> None:
     numbers: dict[str, Number | None] = {name: getattr(found, name) for name in _NAMES}
-    document = {name: _json(number) for name, number in numbers.items()} | more
-    given.print(document, [_table(table, numbers)], remarks)
-
-
-def _json(number: "Number | None") -> Any:
-    return None if number is None else {"rows": number.value, "exactness": number.exactness}
+    document = {
+        name: None if number is None else number.document() for name, number in numbers.items()
+    }
+    given.print(document | more, [_table(table, numbers)], remarks)
 
 
 def _table(table: str, numbers: dict[str, "Number | None"]) -> Table:
     shown = [
         {
-            "rows": _LOOKS[number.exactness].format(number.value),
+            "rows": columns.exactly(number),
             "name": name,
             "exactness": _EXACTNESS[number.exactness],
         }

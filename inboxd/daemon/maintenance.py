@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from inboxd.engine.parts import Parts
 from inboxd.engine.wakeup import WakeUp
+from inboxd.maintenance.batch_totals import add_up_batches
 from inboxd.maintenance.bulk_actions import work_off_actions
 from inboxd.maintenance.census import Census
 from inboxd.maintenance.context import MaintenanceContext
@@ -58,7 +59,8 @@ _INTAKE = 0.5
 _ACTIONS = 1.0
 # Seconds between looks for held receipts that may be released.
 _HELD = 1.0
-# Longest time between two writes of a worker's counts, in seconds.
+# Longest time between two writes of a worker's counts, and between two looks for changes of batches
+# or for duplicates, in seconds.
 _COUNTS = 5.0
 # Longest time between two roll-ups of all workers' counts, in seconds.
 _ROLL_UP = 30.0
@@ -180,6 +182,7 @@ def _of_the_leader(
     yield task("held receipts", _HELD, lambda: release_held(context, _held_by(webhooks())))
     roll_up = partial(roll_up_statistics, context)
     yield task("statistics roll-up", min(interval, _ROLL_UP), roll_up)
+    yield task("batch totals", min(interval, _COUNTS), partial(add_up_batches, context))
     sampling = settings.maintenance.sampling
     topic = settings.notices.topic
     asked = settings.notices.backlog_rows if topic else None

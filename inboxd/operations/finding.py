@@ -6,11 +6,13 @@ far it came, and the next request continues from there. `find` is one request, `
 
 Promises: a row that existed when a list began, and stays, is on exactly one page, even if it
 settles between two pages: its id never changes, and a page reads one snapshot. A request looks at
-no more rows than its bound, and reads at most about 2,000 blocks, while there are at most 90 days
-of history and a page has at most 100 rows. The ids at which a search in time begins and ends follow
-from the order of ids: a row is created before it gets its id, and settled after. So no row above
-the id of a row that was created at T or later was settled before T, and no row below the id of a
-row that was settled before T was created at T or later.
+no more rows than its bound. It reads at most about 2,000 blocks, while a page has at most 100 rows:
+with any number of days of history, once the leader has counted these days; with at most 90 days
+while it has not, for a list by the status of commands, and where days have indexes. The ids at
+which a search in time begins and ends follow from the order of ids: a row is created before it gets
+its id, and settled after. So no row above the id of a row that was created at T or later was
+settled before T, and no row below the id of a row that was settled before T was created at T or
+later.
 Known limits: this order is that of the server's clock, which may step back by at most `CLOCK`. A
 row that is settled, created or replayed while pages are read may be on a later page, or on none.
 *See:* `walks.py`, which walks through the rows; `store/finding.py`, after it.
@@ -168,6 +170,15 @@ class ListRequest:
         self._view, self._now = view, now
         self._walking, self._asked, self._below = True, 0, _TOP
 
+    @property
+    def first_day(self) -> datetime:
+        """Return the oldest day of history."""
+        return self._view.lowest[-1][0][0] if self._view.lowest else EVER[0]
+
+    def newer(self, below: int) -> Days | None:
+        """Return days that have no row below an id, usually the newest days."""
+        return self._view.newer(below)
+
     def days_from(self, low: datetime) -> float:
         """Estimate the number of days with rows, from a day on."""
         past = min(self.days[1], day_of(self._now) + DAY) - low
@@ -232,6 +243,9 @@ class ListRequest:
             below = min(below, narrowed)
         # The newest ids are usually in the newest days; `took` checks that.
         newest = day_of(min(self._now, self.wanted.until or self._now)) - DAY
+        newer = self.newer(below)
+        if newer is not None and newer[1] >= newest:
+            newest = min(newest, newer[0] - 2 * DAY)
         low = max(self.days[0], newest)
         # After a search for an id, a first look must cover its imprecision.
         first = _NEAR if narrowed < _TOP else FIRST

@@ -1,10 +1,10 @@
-"""Totals of events or commands, by type and tenant, for tables of any size.
+"""Totals of events, commands, batches or workflows, by type and tenant, for tables of any size.
 
 Owns their computation. Finished days come from the census; a day without a census, such as today,
 is counted up to a bound, beyond which its successes come from statistics; unsettled rows are
-counted up to a bound. Each number has its exactness: "at least" if rows may be missing from it,
-even if other parts of it are "about". Promises that all numbers are of one moment, and that every
-read is bounded.
+counted up to a bound; batches are counted by their changes. Each number has its exactness: "at
+least" if rows may be missing from it, even if other parts of it are "about". Promises that all
+numbers are of one moment, and that every read is bounded.
 Known limits: statistics are some seconds old, and lack operators' dismissals and the last seconds
 of a killed worker; rows that were dropped or trimmed with their day are in no total.
 """
@@ -14,15 +14,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from inboxd.model.lifecycle import Status
-from inboxd.store import census, statistics, totals
+from inboxd.store import batch_totals, census, statistics, totals
 from inboxd.store.census import UncountedDay
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-# The most rows that are counted: unsettled ones, and settled ones of days without a census.
+# The most rows that are counted: unsettled ones; settled ones of days without a census, and changes
+# of batches that are not added up.
 COUNTED = 10_000
 _LOOKED = 20_000
 # Days without a census that are counted; there are more only for a while after an upgrade.
@@ -51,6 +52,10 @@ class Number(NamedTuple):
         """Return the sum, with the worse exactness."""
         worst = max(self.exactness, other.exactness, key=_WORST.index)
         return Number(self.value + other.value, worst)
+
+    def document(self) -> dict[str, Any]:
+        """Return the number with its exactness, for JSON."""
+        return {"rows": self.value, "exactness": self.exactness}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ async def count_all(
             is_known = type_ is None and tenant is None
             processing = await _events_in_hand(session) if is_known else None
     return Totals(
-        total=_sum([*unsettled.values(), *settled.values()]),
+        total=add([*unsettled.values(), *settled.values()]),
         pending=unsettled[Status.PENDING],
         processing=processing,
         errors=unsettled[Status.FAILED],
@@ -98,7 +103,20 @@ async def count_all(
     )
 
 
-def _sum(numbers: Iterable[Number]) -> Number:
+async def count_batches(
+    session: Session, kind: str | None, *, type_: str | None = None, tenant: str | None = None
+) -> dict[str, Number]:
+    """Count batches (workflows) by status; None: of any kind, type, tenant."""
+    counted = await batch_totals.read(
+        session.connection, session.sql, kind, type_, tenant, _LOOKED + 1
+    )
+    # A change that was not read may add a batch, or remove one.
+    how = Exactness.EXACT if counted.looked <= _LOOKED else Exactness.ABOUT
+    return {status: Number(max(0, rows), how) for status, rows in counted.statuses.items()}
+
+
+def add(numbers: Iterable[Number]) -> Number:
+    """Return the sum of all, with the worst exactness."""
     total = Number(0)
     for each in numbers:
         total = total.plus(each)

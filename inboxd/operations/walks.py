@@ -1,8 +1,9 @@
 """Walks through the rows of a list by descending id: unsettled rows, history, and indexed days.
 
-Owns the size of a walk's next look, and the days of history that it reads. Promises that a walk
-looks at each of its rows once, newest first; if older days may contain ids in the range that it
-read, it reads that range again. The request owns the budget.
+Owns the size of a walk's next look, and the days of history that it reads: it leaves out days that
+have only higher ids, if the census has their lowest id. Promises that a walk looks at each of its
+rows once, newest first; if older days may contain ids in the range that it read, it reads that
+range again. The request owns the budget.
 *See:* `finding.py`, before it, whose requests use walks; `store/finding.py`, after it.
 """
 
@@ -22,10 +23,13 @@ FIRST: Final = 100
 _MORE, _SPARE = 40, 2
 # Rows per id, from which on a walk reads ranges of ids instead of an index.
 _DENSE = 0.25
+# Factor on the number of days, if older days may contain ids in the range that was read.
+_WIDER = 4
 # The most that the server's clock may step back.
 CLOCK: Final = timedelta(minutes=1)
 DAY: Final = timedelta(days=1)
 EVER: Final[Days] = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
+_NEVER: Final[Days] = (EVER[1], EVER[1])
 
 
 @dataclass(slots=True)
@@ -93,20 +97,26 @@ class SettledWalk(Walk):
     """A walk through history, by days as needed. low: the oldest day that is read so far."""
 
     low: datetime = EVER[0]
-    without: Days = (EVER[1], EVER[1])
+    without: Days = _NEVER
     begun: datetime | None = None  # creation time of the first row that it looked at, or later
 
     @property
+    def left_out(self) -> tuple[Days, Days]:
+        """Return the days that a look leaves out: of the index walk, and with only higher ids."""
+        return self.without, self.request.newer(self.below) or _NEVER
+
+    @property
     def days(self) -> float:
-        """Return the days of history that a look reads, without those of the index walk."""
-        first, end = max(self.without[0], self.low), self.without[1]
-        left_out = max(0.0, (end - first) / DAY)
+        """Return the days of history that a look reads."""
+        one, other = ((max(first, self.low), end) for first, end in self.left_out)
+        both = _length((max(one[0], other[0]), min(one[1], other[1])))
+        left_out = _length(one) + _length(other) - both
         return max(1.0, self.request.days_from(self.low) - left_out)
 
     async def look(self, rows: int) -> Looked:
         days = (self.low, self.request.days[1])
         return await finding.look_at_settled(
-            self.request.session, self.turn(rows), days, self.without, dense=self.dense
+            self.request.session, self.turn(rows), days, self.left_out, dense=self.dense
         )
 
     def took(self, seen: Looked, rows: int) -> None:
@@ -116,7 +126,7 @@ class SettledWalk(Walk):
         if self.low > oldest:
             short = seen.looked < rows and not self.dense
             if short or created is None or created < self.low + CLOCK:
-                self.low = oldest
+                self.low = self._further()
                 return
         # Not `super()`: @dataclass(slots=True) replaces the class to which `super` refers.
         Walk.took(self, seen, rows)
@@ -127,6 +137,14 @@ class SettledWalk(Walk):
             self.low = max(oldest, day_of(created - self._reach(created)) - DAY)
         span = 0 if seen.low is None or seen.high is None else seen.high - seen.low + 1
         self.dense = seen.looked > 1 and seen.looked >= span * _DENSE
+
+    def _further(self) -> datetime:
+        """Return the oldest day of a look that reads more days; all days, if it leaves out none."""
+        newer, oldest = self.request.newer(self.below), self.request.days[0]
+        if newer is None or newer[0] <= self.low:
+            return oldest
+        low = newer[0] - _WIDER * (newer[0] - self.low)
+        return low if low > max(oldest, self.request.first_day) else oldest
 
     def _reach(self, created: datetime) -> timedelta:
         """Estimate how far back the next look goes, by the frequency of rows so far."""
@@ -143,14 +161,28 @@ class IndexWalk(Walk):
     within: Days = EVER
 
     @property
+    def read(self) -> Days:
+        """Return the days that a look reads: without the newest, if they have only higher ids."""
+        first, end = self.within
+        newer = self.request.newer(self.below)
+        if newer is None or newer[1] < end:
+            return self.within
+        return (first, max(first, min(end, newer[0])))
+
+    @property
     def days(self) -> float:
         """Return the days of history that a look reads."""
-        return (self.within[1] - self.within[0]) / DAY
+        return _length(self.read)
 
     async def look(self, rows: int) -> Looked:
         return await finding.look_by_index(
-            self.request.session, self.turn(rows), self.index, self.within
+            self.request.session, self.turn(rows), self.index, self.read
         )
+
+
+def _length(days: Days) -> float:
+    """Return the number of days of a range, 0 for an empty one."""
+    return max(0.0, (days[1] - days[0]) / DAY)
 
 
 def day_of(at: datetime) -> datetime:

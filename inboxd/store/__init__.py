@@ -13,8 +13,9 @@ Each statement has a file of its own below `sql/`.
 - Relays: `relays` (leases of buckets).
 - Messages of brokers: `stream_positions`, `message_readers`.
 - Webhooks: `receipts`, `receivers` (inbound), `endpoints` (outbound).
-- Numbers: `statistics` (executions), `samples` (backlog), `census` and `totals` (rows in tables),
-  `daily_statement` (received against settled rows); `notices` and `markers` for charts.
+- Numbers: `statistics` (executions), `samples` (backlog), `census`, `totals` and `batch_totals`
+  (rows in tables), `daily_statement` (received against settled rows); `notices` and `markers` for
+  charts.
 - Growth: `partitions`, `retention`, `copying` (exports), `purging`.
 - Operators read: `finding` (lists), `listing`, `queues`, `batch_listing`, `story`, `diagnosis`,
   `waiting` (causes of waiting), `payloads` (as text). They act: `operations`, `bulk_actions`

@@ -3,6 +3,7 @@
 Owns the statements behind the lists. Promises that a list reads at most its limit of rows from an
 index in order, and that no statement counts a batch by walking over its members.
 Known limit: as for other lists, a filter that matches almost no row reads many rows.
+*See:* `batch_totals.py` for their totals.
 """
 
 from collections.abc import Collection
@@ -11,7 +12,6 @@ from datetime import datetime
 from uuid import UUID
 
 from inboxd.store.connections import Row
-from inboxd.store.listing import COUNTED
 from inboxd.store.session import Session
 
 
@@ -44,13 +44,6 @@ async def rows(session: Session, wanted: BatchFilter) -> list[Row]:
         wanted.below,
         wanted.limit,
     )
-
-
-async def totals(session: Session, wanted: BatchFilter) -> dict[str, int]:
-    """The number of batches per status, for a type and a tenant; counting stops at COUNTED."""
-    given = (wanted.kind, wanted.tenant, COUNTED, wanted.type)
-    found = await session.fetch("count_batches", *given)
-    return {row["status"]: row["count"] for row in found}
 
 
 async def one(session: Session, id: int | UUID) -> Row | None:

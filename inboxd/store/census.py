@@ -6,9 +6,11 @@ is trimmed, rows are erased, a partition is attached again. Each of these calls 
 `end` rejects a count that began earlier. Copying bodies of late rows forward moves rows within
 their day; this rejects a running count only. A day to which an open transaction has written is not
 finished. Counts of days in the future, from a clock that was set back since, are ignored and
-deleted. So counts are exact whatever crashes or interferes. Known limit: only the largest types and
-tenants of a day are counted separately; the rest is one number.
-*See:* `inboxd.maintenance.census`, which counts; `inboxd.operations.totals`, which adds up.
+deleted. So counts are exact whatever crashes or interferes. A count has the lowest id of its day,
+by which lists leave days out; no change of a finished day brings a lower one. Known limit: only the
+largest types and tenants of a day are counted separately; the rest is one number.
+*See:* `inboxd.maintenance.census`, which counts; `inboxd.operations.totals`, which adds up;
+`inboxd.store.finding`, which leaves days out.
 """
 
 from collections import Counter
@@ -25,6 +27,7 @@ from inboxd.store.wakeups import HotTable
 # Table pages that one statement counts: 32 MB.
 _STRETCH_PAGES = 4_096
 _LAST_PAGE = 2**32 - 1
+_NO_ID = 2**63 - 1
 # The largest types and tenants of a day have counts of their own; while a day is counted, at most
 # _REMEMBERED_NAMES of each are kept.
 MOST_TYPES = 1_000
@@ -77,16 +80,23 @@ class TypeStatus(NamedTuple):
 
 @dataclass(slots=True)
 class DayCount:
-    """The rows of a day: by status, by type, and by tenant; `*_left`: rows of other names."""
+    """The rows of a day: by status, by type, and by tenant; `*_left`: rows of other names.
+
+    low_id: no row has a lower id.
+    """
 
     statuses: Counter[Status] = field(default_factory=Counter)
     types: dict[str, Counter[TypeStatus]] = field(default_factory=dict)
     tenants: dict[str, Counter[TypeStatus]] = field(default_factory=dict)
     types_left: int = 0
     tenants_left: int = 0
+    low_id: int = _NO_ID
 
-    def add(self, type_: str, status: str, tenant: str | None, rows: int) -> None:
+    def add(
+        self, type_: str, status: str, tenant: str | None, rows: int, low_id: int = _NO_ID
+    ) -> None:
         """Add rows to the counts; new names beyond the memory limit count as left."""
+        self.low_id = min(self.low_id, low_id)
         self.statuses[Status(status)] += rows
         key = TypeStatus(type_, status)
         self.types_left += _add(self.types, type_, key, rows)
@@ -175,6 +185,7 @@ async def end(
         *_columns(tenants, 4),
         began.written,
         began.bytes,
+        found.low_id,
     )
     return written is not None
 

@@ -96,12 +96,27 @@ class View:
     """The state before the first look.
 
     filled: the number of days of history with rows. indexed: the newest unbroken range of days that
-    have the requested index; None: no day has it.
+    have the requested index; None: no day has it. lowest: the days of history, newest first, each
+    with its lowest id; None: it is not known.
     """
 
     now: datetime
     filled: int
     indexed: Days | None
+    lowest: Sequence[tuple[Days, int | None]]
+
+    def newer(self, below: int) -> Days | None:
+        """The longest unbroken range of days without rows below an id; None: all may have some."""
+        found: Days | None = None
+        longest: Days | None = None
+        for (low, high), lowest in self.lowest:
+            if lowest is None or lowest < below:
+                found = None
+                continue
+            found = (low, found[1] if found else high)
+            if longest is None or found[1] - found[0] > longest[1] - longest[0]:
+                longest = found
+        return longest
 
 
 @asynccontextmanager
@@ -115,7 +130,9 @@ async def begin_looks(session: Session, table: HotTable, index: Index | None) ->
     """Make looks walk an index until the transaction ends; returns the state before them."""
     found = await session.one("begin_looks", f"{table}_history", index)
     lows, highs, indexed = found["low"] or [], found["high"] or [], found["indexed"] or []
-    return View(found["now"], found["filled"], _in_a_row(lows, highs, indexed))
+    days = list(zip(lows, highs, strict=True))
+    lowest = list(zip(days, found["low_id"] or [], strict=True))
+    return View(found["now"], found["filled"], _in_a_row(lows, highs, indexed), lowest)
 
 
 def _in_a_row(
@@ -142,14 +159,14 @@ async def look_at_unsettled(session: Session, turn: Turn) -> Looked:
 
 
 async def look_at_settled(
-    session: Session, turn: Turn, days: Days, without: Days, *, dense: bool = False
+    session: Session, turn: Turn, days: Days, without: tuple[Days, Days], *, dense: bool = False
 ) -> Looked:
-    """Look at settled rows of `days`, except those of `without`.
+    """Look at settled rows of `days`, except those of both ranges of `without`.
 
     dense: look at a range of `turn.rows` ids instead of that many rows; the plan reads each block
     once, in whatever order its rows stand.
     """
-    table, given = turn.table, (*turn.arguments(), *days, *without)
+    table, given = turn.table, (*turn.arguments(), *days, *without[0], *without[1])
     if dense:
         return _look(await session.one(f"find_{table}_in_range", *given))
     return _look(await session.one(f"find_{table}_settled", *given))

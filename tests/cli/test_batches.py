@@ -48,10 +48,11 @@ def test_list_has_totals_and_filters(cli: Cli, sql: Sql) -> None:
     workflow = send_workflow(sql)
     found = cli("batches", "list", "--json").json
     assert [row["id"] for row in found["batches"]] == [second["id"], first["id"]]
+    none, one = ({"rows": rows, "exactness": "exact"} for rows in (0, 1))
     assert found["totals"] == {
-        **dict.fromkeys(("waiting", "running", "failed", "cancelled"), 0),
-        "pending": 1,
-        "succeeded": 1,
+        **dict.fromkeys(("waiting", "running", "failed", "cancelled"), none),
+        "pending": one,
+        "succeeded": one,
     }
     assert (found["batches"][1]["size"], found["batches"][1]["unsettled"]) == (2, 2)
     for option in (
@@ -65,7 +66,8 @@ def test_list_has_totals_and_filters(cli: Cli, sql: Sql) -> None:
         assert [row["id"] for row in found["batches"]] == [first["id"]], option
     assert cli("batches", "list", "--json", "--open").json["batches"] == []
     of_type = cli("batches", "list", "--json", "--type", "school.mails").json
-    assert sum(of_type["totals"].values()) == 1, "totals count only the type"
+    counted = sum(number["rows"] for number in of_type["totals"].values())
+    assert counted == 1, "totals count only the type"
     assert [row["type"] for row in of_type["batches"]] == ["school.mails"]
     for type_, ids in (("a.seed", [workflow]), ("a.other", [])):
         found = cli("workflows", "list", "--json", "--type", type_).json

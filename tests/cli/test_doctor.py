@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from inboxd.operations.doctor import GROUPS, fleet
+from inboxd.operations.doctor import GROUPS, endpoints, fleet, targets, work
 from tests.cli.conftest import Cli
 from tests.cli.troubles import Report, Sql
 from tests.support import Database, StartWorker, eventually
@@ -220,14 +220,41 @@ def test_silenced_producers_are_found(cli: Cli, sql: Sql, database: Database) ->
     Report(cli).one("wake-ups", "notice", database.name)
 
 
-def test_wrong_clock_is_found(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Late(datetime):
-        @classmethod
-        def now(cls, tz: tzinfo | None = None) -> "Late":
-            return super().now(tz) - timedelta(minutes=5)
+class Late(datetime):
+    """A clock that is five minutes late."""
 
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> "Late":
+        return super().now(tz) - timedelta(minutes=5)
+
+
+def test_wrong_clock_is_found(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleet, "datetime", Late)
     began = time.monotonic()
     found = Report(cli).one("clock", "warning", "NTP")
     # The doctor reads one clock after the other.
     assert found["figure"] == pytest.approx(300, abs=1 + time.monotonic() - began)
+
+
+def test_ages_are_by_the_clock_of_the_database(
+    cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (work, targets, endpoints):
+        monkeypatch.setattr(module, "datetime", Late, raising=False)
+    sql(
+        "insert into inboxd.controls (kind, name, actor, paused_at)"
+        " values ('topic', 'held', 'me', now() - interval '2 min')"
+    )
+    sql(
+        "insert into inboxd.breakers (name, mode, actor, changed_at)"
+        " values ('bank', 'open', 'me', now() - interval '2 min')"
+    )
+    sql(
+        "insert into inboxd.endpoints (name, url, types, secrets, failing_since, last_failure)"
+        """ values ('acme', 'https://acme.example', '{*}', '[{"secret": "s"}]',"""
+        " now() - interval '2 min', '503')"
+    )
+    report = Report(cli)
+    for subject in ("paused", "breakers", "endpoints"):
+        (found,) = report.of(subject)
+        assert found["figure"] >= 120, found

@@ -23,7 +23,7 @@ _OTHERS = (
     *("dedup", "duplicates", "stats", "audit", "replays", "bodies", "key_rates"),
     *("stats_written", "stats_series", "stats_minutes", "stats_hours", "stats_days"),
     *("stats_tenants", "stats_tenant_hours", "stats_tenant_days"),
-    *("batches", "batch_progress", "dependencies", "steps"),
+    *("batches", "batch_progress", "batch_changes", "batch_totals", "dependencies", "steps"),
     *("receipts", "held_receipts", "held_sources", "stream_positions", "sent_webhooks"),
 )
 # The indexes that the function index_partition makes.
@@ -177,6 +177,12 @@ insert into inboxd.batches (name, status, created_at, finished_at, closed_at)
       from generate_series(1, 500);
 insert into inboxd.batches (name, status, finished_at, closed_at)
     select 'new', 'succeeded', now(), now() from generate_series(1, {rows} / 2);
+insert into inboxd.batch_changes (kind, type, tenant, status, rows)
+    select 'batch', 't' || n % 1000, 'n' || n % 1000, 'pending', 1
+      from generate_series(1, {rows}) n;
+insert into inboxd.batch_totals (kind, apart, type, tenant, status, rows)
+    select 'batch', 'both', 't' || n, 'n' || n, 'pending', n % 100
+      from generate_series(1, {rows}) n on conflict do nothing;
 insert into inboxd.dependencies (needs, waiting)
     select gen_random_uuid(), gen_random_uuid() from generate_series(1, {rows});
 insert into inboxd.batch_progress (batch_id, succeeded)

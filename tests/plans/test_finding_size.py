@@ -23,7 +23,7 @@ from inboxd.store.session import Session, open_session
 from tests.plans.filling import leave_alone
 from tests.plans.statistics import PAGES
 from tests.support import Database, ExternalServer, create, drop, eventually
-from tests.support.large_history import fill, rows_a_day
+from tests.support.large_history import count_days, fill, rows_a_day
 from tests.support.rows import settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.timeout(1800)]
@@ -96,6 +96,7 @@ async def large(
         await fill(database, "commands", DAYS, ROWS_A_DAY // 10)
         if request.param == "with indexes":
             await _index(database)
+        await count_days(database)
         await leave_alone(database)
         observer = await asyncpg.connect(database.dsn)
         async with open_session(settings_of(database)) as session:

@@ -72,6 +72,8 @@ FROM_THE_BEGINNING = frozenset(
         ),
         *("count_hot_events", "count_hot_commands", "count_day_events", "count_day_commands"),
         "hold_written, name_series, roll_up_*, remove_written",
+        *("total_batches", "forget_batch_totals"),
+        "hold_batch_changes, add_batch_totals, remove_batch_changes",
         *("status_lines", "stranded_events", "claim_limited from lanes", "take_events"),
     }
 )
@@ -80,7 +82,7 @@ FROM_THE_BEGINNING = frozenset(
 # These count or copy whole tables, as their purpose is.
 _WHOLE = frozenset(
     {
-        *("count_batches", "count_commands", "count_events", "doctor_folds"),
+        *("count_commands", "count_events", "doctor_folds"),
         *("count_commands_history", "count_events_history", "bodies_needed"),
         *("export_commands_csv", "export_commands_jsonl"),
         *("export_events_csv", "export_events_jsonl"),
@@ -90,7 +92,8 @@ _WHOLE = frozenset(
 )
 _READS = re.compile(
     r"\b(?:FROM|JOIN|USING|UPDATE|INTO) inboxd\.(?:events|commands|bodies|dedup|duplicates|replays"
-    r"|batches|batch_progress|dependencies|steps|story|receipts|held_receipts)"
+    r"|batches|batch_changes|batch_progress|batch_totals|dependencies|steps|story|receipts"
+    r"|held_receipts)"
 )
 
 

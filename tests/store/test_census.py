@@ -7,21 +7,23 @@ from typing import Any
 
 import asyncpg
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from inboxd import operations
+from inboxd.embedded import Server
 from inboxd.operations import erase
 from inboxd.operations.bulk import Terms
-from inboxd.operations.totals import Number
-from inboxd.store import census, partitions
+from inboxd.operations.totals import Exactness, Number
+from inboxd.store import census, migrations, partitions
 from inboxd.store.census import DayCount
 from inboxd.store.session import open_session
 from inboxd.store.wakeups import HotTable
 from tests.store.days import TABLES, count_day, counted, ended, take, uncounted
+from tests.store.in_hand import InHand
 from tests.store.retained import MONTH, let_go, retire
-from tests.support import Database, StartWorker, eventually
-from tests.support.history import day, make_day
+from tests.support import Database, ExternalServer, StartWorker, create, drop, eventually
+from tests.support.history import day, make_day, settle
 from tests.support.rows import SQL, daemon_session, emit, send, settings_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.safety]
@@ -47,8 +49,8 @@ async def truth(
     return found
 
 
-async def check(database: Database, table: HotTable) -> None:
-    """Check that all totals are exact and true."""
+async def check(database: Database, table: HotTable, in_hand: int) -> None:
+    """Check that all totals are exact and true; in_hand: rows that living workers have claimed."""
     for type_ in (None, *TYPES):
         for tenant in TENANTS:
             found = await counted(database, table, type_, tenant)
@@ -65,6 +67,11 @@ async def check(database: Database, table: HotTable) -> None:
             }
             shown = {name: getattr(found, name) for name in of}
             assert shown == {name: Number(rows) for name, rows in of.items()}, (type_, tenant)
+            processing: Number | None = Number(real[f"{table} running"])
+            if table == "events":  # heartbeats have the number, but no types
+                is_known = type_ is None and tenant is None
+                processing = Number(in_hand, Exactness.ABOUT) if is_known else None
+            assert found.processing == processing, (type_, tenant)
 
 
 # ------------------------------------------------------------------------- random histories
@@ -85,16 +92,24 @@ _STEPS = st.one_of(
     st.tuples(st.just("dropped"), st.sampled_from(DAYS)),
     st.tuples(st.just("arrived"), st.integers(1, 3), st.sampled_from(TYPES)),
     st.tuples(st.just("dead"), st.integers(1, 3), st.sampled_from(TYPES)),
+    st.tuples(st.just("claimed"), st.integers(1, 3), st.sampled_from(TYPES)),
+    st.tuples(st.just("retried"), st.sampled_from(["pending", "failed"])),
+    st.tuples(st.just("settled")),
+    st.tuples(st.just("worker_killed")),
     st.tuples(st.just("replay")),
     st.tuples(st.just("dismiss")),
 )
 
 
-class _History:
-    """A database whose history changes."""
+# Five workers claim rows: one is killed; the others retry, give up, succeed, or still run them.
+_WORKED: list[tuple[Any, ...]] = [
+    *[("claimed", rows, "a.a") for rows in (1, 2, 3, 1, 2)],
+    *[("worker_killed",), ("retried", "pending"), ("retried", "failed"), ("settled",)],
+]
 
-    def __init__(self, database: Database, table: HotTable) -> None:
-        self._database, self._table = database, table
+
+class _History(InHand):
+    """A database whose history changes."""
 
     async def forget(self) -> None:
         for each in DAYS:
@@ -106,6 +121,7 @@ class _History:
             f"delete from inboxd.{self._table}; delete from inboxd.{self._table}_history;"
             "delete from inboxd.census; delete from inboxd.trimmed"
         )
+        await self.let_go()
 
     async def ended(
         self, days: int, rows: int, type_: str, status: str, tenant: str | None
@@ -185,7 +201,7 @@ async def _live(database: Database, table: HotTable, first: list[Any], then: lis
         await getattr(history, name)(*given_)
     await take(database)
     assert not await uncounted(database, table)
-    await check(database, table)
+    await check(database, table, history.in_hand)
 
 
 _HOW = settings(
@@ -196,6 +212,8 @@ _HOW = settings(
 @pytest.mark.parametrize("table", TABLES)
 @_HOW
 @given(first=st.lists(_ROWS, min_size=1, max_size=6), then=st.lists(_STEPS, max_size=6))
+@example(first=[], then=_WORKED)
+@example(first=[("dead", 2, "b.b"), *_WORKED], then=[("replay",), ("dismiss",), *_WORKED])
 async def test_totals_are_true_whatever_happens(
     database: Database,
     table: HotTable,
@@ -372,6 +390,41 @@ async def test_a_day_is_counted_once_and_todays_is_not(database: Database) -> No
     assert await database.fetch("select part, counted_at from inboxd.census") == first
     assert f"events_history{day(0)}" not in [row["part"] for row in first]
     assert (await counted(database, "events")).successes == Number(4)
+
+
+_LOW_ID = "select low_id from inboxd.census where part = $1"
+_LOWEST = "select min(id) from inboxd.events_history"
+
+
+async def test_lowest_id_of_a_day_is_noted(database: Database) -> None:
+    for days in (2, 3):
+        await make_day(database, days, "events_history")
+    await ended(database, "events", 2, 3)
+    await take(database)
+    noted = await database.fetchval(_LOW_ID, f"events_history{day(2)}")
+    assert noted == await database.fetchval(_LOWEST)
+    empty = await database.fetchval(_LOW_ID, f"events_history{day(3)}")
+    assert empty == 2**63 - 1, "a day without rows"
+
+
+async def test_days_counted_before_the_migration_get_their_lowest_id(
+    server: Server | ExternalServer,
+) -> None:
+    database = create(server)
+    try:
+        await migrations.migrate(settings_of(database), to=37)
+        await make_day(database, 2, "events_history")
+        await settle(database, 2, 3)
+        await database.execute(
+            "insert into inboxd.census (part, parent, counted_at, succeeded)"
+            " values ($1, 'events_history', now(), 3)",
+            f"events_history{day(2)}",
+        )
+        await migrations.migrate(settings_of(database))
+        noted = await database.fetchval(_LOW_ID, f"events_history{day(2)}")
+        assert noted == await database.fetchval(_LOWEST)
+    finally:
+        drop(server, database)
 
 
 def test_largest_types_and_tenants_are_kept_if_there_are_too_many() -> None:

@@ -5,7 +5,7 @@ statement began, and are settled at once or days later. While pages are read, ro
 ones are inserted.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,9 +23,10 @@ from inboxd.errors import PartitionBusy
 from inboxd.maintenance.partitions.indexing import make_indexes
 from inboxd.operations import containing, find
 from inboxd.settings import Settings
-from inboxd.store import finding, partitions
-from inboxd.store.finding import Filter
+from inboxd.store import census, finding, partitions
+from inboxd.store.finding import Filter, View
 from inboxd.store.session import Session, open_session
+from tests.store.days import count_day
 from tests.store.retained import leads
 from tests.support import Database, ExternalServer, create, drop
 from tests.support.history import make_day, parts, settle, store_body
@@ -165,10 +166,10 @@ select id, event_id, topic, mode, type, 1, tenant, entity_type, entity_id, paylo
 """
 
 
-async def _write(session: Session, rows: dict[int, Row]) -> None:
-    """Replace all rows by these."""
+async def _write(session: Session, rows: dict[int, Row], counted: Collection[int] = ()) -> None:
+    """Replace all rows by these; counted: the past days with a census, from the oldest on."""
     run = session.connection
-    await run.execute("truncate inboxd.events, inboxd.events_history")
+    await run.execute("truncate inboxd.events, inboxd.events_history; delete from inboxd.census")
     for query, settled in ((_HOT, False), (_SETTLED, True)):
         chosen = [(i, r) for i, r in rows.items() if (r.finished is not None) == settled]
         columns: list[list[Any]] = [
@@ -188,6 +189,11 @@ async def _write(session: Session, rows: dict[int, Row]) -> None:
         columns.append([r.finished if settled else r.drawn for _, r in chosen])
         if chosen:
             await run.execute(query, *columns)
+    days = [each for each in await census.uncounted(run, SQL) if each.over]
+    for place, each in enumerate(each for each in days if each.table == "events"):
+        if place in counted:
+            began, found = await count_day(run, each)
+            assert await census.end(run, SQL, each, began, found)
 
 
 @pytest.fixture(scope="module")
@@ -225,12 +231,13 @@ async def _hold(
     look: int,
     settling: list[int],
     gap: int,
+    counted: Collection[int] = range(_DAYS + 3),
 ) -> None:
     """Read all pages while rows settle; each row that matches throughout is listed once."""
     by_id = {gap * place + gap: row for place, row in enumerate(rows)}
     unsettled = [i for i, row in by_id.items() if row.finished is None]
     async with _operator(database) as session:
-        await _write(session, by_id)
+        await _write(session, by_id, counted)
         listed: list[int] = []
         below, settled, pages = None, set[int](), 0
         while True:
@@ -272,6 +279,7 @@ _CASES = given(
     look=st.sampled_from([1, 3, 10, 50_000]),
     settling=st.lists(st.integers(0, 20), max_size=20),
     gap=st.sampled_from([1, 10, 1_000]),  # dense and sparse ids
+    counted=st.just(range(_DAYS + 3)) | st.sets(st.integers(0, _DAYS + 2)),
 )
 _SHARED = [HealthCheck.function_scoped_fixture]
 
@@ -286,8 +294,9 @@ def test_pages_agree_with_a_plain_query(
     look: int,
     settling: list[int],
     gap: int,
+    counted: Collection[int],
 ) -> None:
-    anyio.run(_hold, kept, rows, wanted, limit, look, settling, gap)
+    anyio.run(_hold, kept, rows, wanted, limit, look, settling, gap, counted)
 
 
 @pytest.mark.long
@@ -303,8 +312,9 @@ def test_pages_agree_with_a_plain_query_in_many_histories(
     look: int,
     settling: list[int],
     gap: int,
+    counted: Collection[int],
 ) -> None:
-    anyio.run(_hold, kept, rows, wanted, limit, look, settling, gap)
+    anyio.run(_hold, kept, rows, wanted, limit, look, settling, gap, counted)
 
 
 # ------------------------------------------------------------------------ other promises
@@ -328,6 +338,18 @@ def test_row_that_ended_late_is_found_behind_early_ones(kept: Database) -> None:
     rows = [late, *(Row(noon - 6 * hour, *given_) for _ in range(20))]
     wanted = Filter(since=noon - hour, until=noon + hour, by="ended")
     anyio.run(_hold, kept, rows, wanted, 5, 1, [], 1)
+
+
+def test_days_with_higher_ids_alone_are_left_out() -> None:
+    """Only days whose lowest id is known, and only one range: the longest."""
+    days = [(_BEGIN + timedelta(days=n), _BEGIN + timedelta(days=n + 1)) for n in range(6, -1, -1)]
+    lowest = [None, 60, 50, 9, 30, 2**63 - 1, 10]
+    view = View(_NOW, 7, None, list(zip(days, lowest, strict=True)))
+    assert view.newer(70) == days[5], "a day without rows"
+    assert view.newer(50) == (days[2][0], days[1][1])
+    assert view.newer(10) == (days[6][0], days[4][1])
+    assert view.newer(9) == (days[6][0], days[1][1])
+    assert View(_NOW, 0, None, []).newer(1) is None
 
 
 @pytest.mark.anyio

@@ -20,7 +20,9 @@ relation              producer receiver worker   operator viewer
 actions               -        -        SIUD     Isu      s
 archived_failures     -        -        SIUD     IUDs     s
 audit                 -        -        SIu      Isu      s
+batch_changes         -        -        SIUD     s        s
 batch_progress        -        -        SIUD     si       s
+batch_totals          -        -        SIUD     s        s
 batches               -        -        SIUD     su       s
 bodies                -        -        SI       s        -
 breaker_changes       -        -        SID      s        s
@@ -110,6 +112,7 @@ add_to_batch          x        -        x        -        -
 advance_import        x        -        x        -        -
 answered              -        x        x        -        -
 await_end             -        -        -        -        -
+batches_changed       -        -        -        -        -
 begin_census          -        -        x        -        -
 beginning             -        -        x        -        -
 body_hash             -        -        x        -        -

@@ -1,6 +1,7 @@
 """History of millions of rows over many days, inserted fast: for tests of what reads it.
 
     await fill(database, "events", days=60, rows_a_day=rows_a_day(25_000))
+    await count_days(database)
 
 Promises: ids are in order of creation; on disk the order differs within some hundred rows, as for
 commands that run in parallel; one row of 997 is settled two days late. Common, rare and absent
@@ -13,8 +14,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import anyio
 
+from inboxd.store import census
+from inboxd.store.census import DayCount
 from inboxd.store.wakeups import HotTable
 from tests.support.databases import Database
+from tests.support.rows import SQL, daemon_session
 
 # Ten million rows have about a hundred rare ones.
 RARE = 100_003
@@ -75,6 +79,17 @@ async def fill(database: Database, table: HotTable, days: int, rows_a_day: int) 
         f"select setval(pg_get_serial_sequence('inboxd.{table}', 'id'), {highest})"
     )
     return highest
+
+
+async def count_days(database: Database) -> None:
+    """Take the census of all past days as the leader does, without its rests."""
+    async with daemon_session(database) as session:
+        for day in await census.uncounted(session, SQL):
+            if day.over:
+                began, found = await census.begin(session, SQL, day.part, day.parent), DayCount()
+                for stretch in census.stretches(day):
+                    await census.count(session, SQL, day, stretch, found)
+                await census.end(session, SQL, day, began, found)
 
 
 async def _fill_day(

@@ -6,7 +6,7 @@ Known limit: it does not resolve host names, so it finds only private addresses 
 
 import ipaddress
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import datetime
 from urllib.parse import urlsplit
 
 from inboxd.model.wording import span
@@ -22,15 +22,16 @@ _NAME = "endpoints"
 async def endpoints(look: Look) -> AsyncIterator[Finding]:
     """Find endpoints that are disabled or failing, or have a private or unencrypted URL."""
     rows = await store.listed(look.session)
-    found = [finding for row in rows for finding in (_state(row), _address(row)) if finding]
+    now = await look.now()
+    found = [finding for row in rows for finding in (_state(row, now), _address(row)) if finding]
     if rows and not found:
         yield Finding(_NAME, Verdict.OK, "all accept their webhooks", figure=0)
     for finding in found:
         yield finding
 
 
-def _state(row: EndpointRow) -> Finding | None:
-    name, now = row["name"], datetime.now(UTC)
+def _state(row: EndpointRow, now: datetime) -> Finding | None:
+    name = row["name"]
     if row["disabled_at"] is not None:
         since = max(0.0, (now - row["disabled_at"]).total_seconds())
         found = f"{name} has been disabled for {span(since)}: {row['disabled_reason']}"

@@ -5,7 +5,8 @@ Known limit: it is used only inside the bounded transaction of a check.
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from datetime import datetime
+from typing import TypeAlias, cast
 
 from inboxd.operations.doctor.finding import Finding
 from inboxd.settings import Settings
@@ -32,6 +33,11 @@ class Look:
         """Read the row of a statement that always has exactly one."""
         (row,) = await self.rows(statement, *arguments)
         return row
+
+    async def now(self) -> datetime:
+        """Return the time by the database's clock, which also wrote the times of rows."""
+        (now,) = await self.row("clock")
+        return cast("datetime", now)
 
 
 Check: TypeAlias = Callable[[Look], AsyncIterator[Finding]]

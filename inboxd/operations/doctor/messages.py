@@ -24,7 +24,7 @@ async def sources(look: Look) -> AsyncIterator[Finding]:
     known = look.settings.inbound.messages
     names = sorted({*reports, *(each for each in known if look.settings.knows(*_TABLE, each))})
     moved = await _moved(look)
-    (now,) = await look.row("clock")
+    now = await look.now()
     for name in names:
         yield _judge(name, reports[name], moved.get(name), now)
     if not names:

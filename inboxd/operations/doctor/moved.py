@@ -4,7 +4,7 @@ Known limits: it does not check rights that plugins were granted, nor plugins' o
 """
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from inboxd.model.wording import plural
 from inboxd.operations.doctor import thresholds
@@ -59,7 +59,7 @@ async def identities(look: Look) -> AsyncIterator[Finding]:
 
 async def sequences(look: Look) -> AsyncIterator[Finding]:
     """Check that sequences are ahead of the rows: replicas copy rows, but not sequences."""
-    today = datetime.now(UTC)
+    today = await look.now()
     since = today - timedelta(days=thresholds.SEQUENCE_DAYS)
     rows = await look.rows("doctor_sequences", since, today + timedelta(days=2))
     wrong = [row for row in rows if row["last"] is None or row["last"] < row["highest"]]

@@ -4,7 +4,6 @@ Owns the checks of breakers, which are in the group "work".
 """
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 
 from inboxd.model.wording import span
 from inboxd.operations.doctor import thresholds
@@ -20,8 +19,10 @@ async def breakers(look: Look) -> AsyncIterator[Finding]:
     rows = [row for row in known if (row["mode"], row["state"]) != ("auto", "closed")]
     if not rows:
         yield Finding("breakers", Verdict.OK, "all are closed", figure=0)
+        return
+    now = await look.now()
     for row in rows:
-        since = max(0.0, (datetime.now(UTC) - row["changed_at"]).total_seconds())
+        since = max(0.0, (now - row["changed_at"]).total_seconds())
         yield _open(row, since) if row["mode"] == "auto" else _forced(row, since)
 
 

@@ -5,7 +5,7 @@ and rules of queues from the settings of its own command.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from inboxd.model.spelling import meant
@@ -300,11 +300,13 @@ async def paused(look: Look) -> AsyncIterator[Finding]:
     rows = await controls.read(look.session.connection, look.session.sql)
     if not rows:
         yield Finding("paused", Verdict.OK, "nothing", figure=0)
+        return
+    now = await look.now()
     for row in rows:
-        since = (datetime.now(UTC) - row["paused_at"]).total_seconds()
+        since = max(0.0, (now - row["paused_at"]).total_seconds())
         yield Finding(
             "paused",
-            thresholds.PAUSED_SECONDS.judge(max(0.0, since)),
+            thresholds.PAUSED_SECONDS.judge(since),
             f"{row['kind']} {row['name']} by {row['actor']} for {span(since)}"
             + (f": {row['reason']}" if row["reason"] else ""),
             f"run `inboxd resume {row['kind']} {row['name']}` when it may continue",

@@ -14,7 +14,7 @@ from tests.plans.statements.case import Case, operator
 
 _TOP = 2**63 - 1
 _EVER = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
-_NONE = (_EVER[1], _EVER[1])
+_NONE = ((_EVER[1], _EVER[1]), (_EVER[1], _EVER[1]))
 _TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 _DAY = (_TODAY, _TODAY + timedelta(days=1))
 # All columns that a filter can name, with names that no row has.

@@ -1,9 +1,8 @@
 """Batches and workflows: lists with totals and filters, and one in full with its members.
 
 Promises that no number of a batch is counted from its members: the batch's row has it.
-Known limits: totals are counted up to a bound, and shown with a `+` beyond it; they follow only the
-filters by type and tenant.
-*See:* `operations/batch_details.py`, `store/batch_listing.py`.
+Known limit: totals follow only the filters by type and tenant.
+*See:* `operations/batch_details.py`, `operations/totals.py`, `store/batch_listing.py`.
 """
 
 import shlex
@@ -22,10 +21,8 @@ from inboxd.admin.screens.screen import Elsewhere, PageVisit, Screen, ScreenPage
 from inboxd.errors import UsageError
 from inboxd.model.moments import read_since
 from inboxd.model.row_id import read_row_id
-from inboxd.operations.totals import Exactness, Number
-from inboxd.store import batch_listing
+from inboxd.operations.totals import Number, add, count_batches
 from inboxd.store.batch_listing import BatchFilter
-from inboxd.store.listing import COUNTED
 
 Kind = Literal["batch", "workflow"]
 
@@ -70,7 +67,7 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
         visit.session,
         ("batches", kind, wanted.type, wanted.tenant),
         _TOTALS_SECONDS,
-        partial(batch_listing.totals, visit.session, wanted),
+        partial(count_batches, visit.session, kind, type_=wanted.type, tenant=wanted.tenant),
     )
     names = await visit.tenants.names(visit.session, (row["tenant"] for row in rows))
     shown = {
@@ -86,7 +83,8 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
         "address": partial(addresses.with_query, f"/{what}", query.multi_items()),
         "command": _command(what, visit),
     }
-    document = {what: rows, "totals": totals, "next": next_}
+    told = {status: number.document() for status, number in (totals or {}).items()}
+    document = {what: rows, "totals": told or None, "next": next_}
     return ScreenPage("batches.html", document, shown)
 
 
@@ -100,26 +98,23 @@ def _status(text: str) -> str:
     return text
 
 
-def _tiles(what: str, totals: dict[str, int] | None, wanted: BatchFilter) -> list[dict[str, Any]]:
+def _tiles(
+    what: str, totals: dict[str, Number] | None, wanted: BatchFilter
+) -> list[dict[str, Any]]:
     of = [("type", wanted.type or ""), ("tenant", wanted.tenant or "")]
     tiles = []
     for title, look, statuses in _TILES:
         pairs = [*of, *(("status", status) for status in statuses)]
+        counted = None if totals is None else [totals[each] for each in statuses or _STATUSES]
         tiles.append(
             {
                 "title": title,
                 "look": look,
-                "number": None if totals is None else _sum(totals, statuses or _STATUSES),
+                "number": None if counted is None else add(counted),
                 "address": addresses.with_query(f"/{what}", pairs),
             }
         )
     return tiles
-
-
-def _sum(totals: dict[str, int], statuses: tuple[str, ...]) -> Number:
-    counts = [totals.get(status, 0) for status in statuses]
-    how = Exactness.AT_LEAST if max(counts) >= COUNTED else Exactness.EXACT
-    return Number(sum(counts), how)
 
 
 def _command(what: str, visit: PageVisit) -> str:

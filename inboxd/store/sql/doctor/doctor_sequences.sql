@@ -21,6 +21,7 @@ SELECT s.name, {schema}.number_given(s.name) AS last, coalesce(s.highest, 0) AS 
               CROSS JOIN LATERAL (SELECT h.position FROM {schema}.held_receipts h WHERE h.source = s.source
                                    ORDER BY h.position DESC LIMIT 1) AS last)),
         ('batches_id_seq', (SELECT max(id) FROM {schema}.batches)),
+        ('batch_changes_id_seq', (SELECT max(id) FROM {schema}.batch_changes)),
         ('schedules_id_seq', (SELECT max(id) FROM {schema}.schedules)),
         ('audit_id_seq', (SELECT max(id) FROM {schema}.audit)),
         ('actions_id_seq', (SELECT max(id) FROM {schema}.actions)),

@@ -15,6 +15,7 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('stats_days', 'SELECT INSERT UPDATE DELETE'), ('stats_tenants', 'SELECT INSERT UPDATE DELETE'),
     ('stats_tenant_hours', 'SELECT INSERT UPDATE DELETE'), ('stats_tenant_days', 'SELECT INSERT UPDATE DELETE'),
     ('batches', 'SELECT INSERT UPDATE DELETE'), ('batch_progress', 'SELECT INSERT UPDATE DELETE'),
+    ('batch_changes', 'SELECT INSERT UPDATE DELETE'), ('batch_totals', 'SELECT INSERT UPDATE DELETE'),
     ('dependencies', 'SELECT INSERT UPDATE DELETE'), ('steps', 'SELECT INSERT UPDATE DELETE'),
     ('replays', 'SELECT INSERT UPDATE DELETE'), ('story', 'SELECT'),
     ('dedup', 'SELECT UPDATE DELETE'), ('duplicates', 'SELECT UPDATE DELETE'),

@@ -24,7 +24,8 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('statement_days', '', ''), ('statement_lines', '', ''), ('statement_findings', '', ''), ('statement_settled', '', ''),
     ('statement_strays', '', ''), ('statement_trimmed', '', ''), ('statement_moves', '', ''),
     ('statement_duplicates', '', ''), ('statement_receipts', '', ''), ('statement_positions', '', ''),
-    ('archived_failures', '', ''), ('received_sources', '', ''), ('key_rates', '', '')
+    ('archived_failures', '', ''), ('received_sources', '', ''), ('key_rates', '', ''), ('batch_changes', '', ''),
+    ('batch_totals', '', '')
 ), written(name, privilege, columns) AS (VALUES
     ('events', 'UPDATE', 'status attempts crashes run_at updated_at'),
     ('commands', 'UPDATE', 'status attempts crashes cancel_requested run_at deadline priority updated_at'),
