@@ -168,9 +168,13 @@ demo-bets: $(READY) ## results come in while PostgreSQL is away: every bet comes
 demo-accounts: $(READY) ## users register while the accounts service is down: each is provisioned once
 	@$(BIN)/python examples/accounts/outage.py
 
-screenshots: $(READY) ## the pictures in docs/images, of a real browser (Debian's chromium)
-	@mkdir -p docs/images
-	@INBOXD_TEST_SCREENSHOTS=docs/images $(BIN)/pytest -q tests/browser/test_screenshots.py tests/browser/test_operator.py
+screenshots: $(READY) ## the pictures in docs/images, of a real browser (Debian's chromium); SCREENSHOTS=all: every page, in build/screenshots
+	@mkdir -p docs/images build/screenshots
+ifeq ($(SCREENSHOTS),all)
+	@INBOXD_TEST_SCREENSHOTS=build/screenshots $(BIN)/pytest -q tests/browser/test_screenshots.py -k every_page
+else
+	@INBOXD_TEST_SCREENSHOTS=docs/images $(BIN)/pytest -q -k "not every_page" tests/browser/test_screenshots.py tests/browser/test_operator.py
+endif
 
 # One after the other, never side by side. ONLY=drain,inserts ROWS=20000 REPEAT=3 LINES="no-op events"
 # growth fills the disk first, with 20 million rows: only when it is asked for.

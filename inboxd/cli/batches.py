@@ -89,6 +89,9 @@ class OfWorkflows(Options):
     )
     tenant: Tenant = None
     since: Since = None
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only rows created before TIME.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +183,7 @@ def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, give
         kind=kind,
         statuses=of.pop("status") or (),
         since=read_since(since) if (since := of.pop("since")) else None,
+        until=read_since(until) if (until := of.pop("until")) else None,
         open=of.pop("open", False) or None,
         below=page.after,
         limit=page.limit,

@@ -7,8 +7,9 @@ and ends them. `batches` acts on batches and workflows, `archived_groups` on fai
 of webhooks, `messages` on streams of brokers; `erase` erases the contents of a tenant's or entity's
 rows; `uninstall` removes inboxd from a database.
 Views: `overview`, `figures`, `charts`, `totals`, `lately`, `finding`, `details`, `waiting`,
-`batch_details`, `enqueued`, `lookup`, `failures`, `story`, `audit` and `markers`; `labels` has
-titles and names; `names` checks names that an operator gives, `ability` the rights of a session.
+`batch_details`, `recent_batches`, `enqueued`, `lookup`, `failures`, `story`, `audit` and `markers`;
+`labels` has titles and names; `names` checks names that an operator gives, `ability` the rights of
+a session.
 
 Promises: an action on named rows changes all of them or none, one on all that match goes page by
 page; it is a legal transition, checked while the rows are locked and again by SQL (promise 8); its
@@ -22,7 +23,7 @@ from inboxd.operations.ability import (
     why_denied,
 )
 from inboxd.operations.archived_groups import archive_group, unarchive_group
-from inboxd.operations.audit import actions, all_actions, sent_again, viewed
+from inboxd.operations.audit import actions, acts_on, all_actions, sent_again, viewed
 from inboxd.operations.batch_details import Members, batch_details, batch_rows, members_of
 from inboxd.operations.batches import BatchEnded, cancel_batch, check_kind, close_batch, resumable
 from inboxd.operations.breakers import force_breaker, one_breaker
@@ -127,6 +128,7 @@ __all__ = [
     "act",
     "act_on_all",
     "actions",
+    "acts_on",
     "add_endpoint",
     "all_actions",
     "alone",

@@ -6,7 +6,7 @@ Known limit: changes by plain SQL are not recorded.
 """
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
@@ -15,9 +15,15 @@ from inboxd.model.spelling import did_you_mean
 from inboxd.store import finding
 from inboxd.store import operations as store
 from inboxd.store.session import Session
+from inboxd.store.wakeups import HotTable
 
 # Entries that one search reads at most: about 800 blocks.
 LOOKED_AT: Final = 50_000
+# For one row: entries that a search reads at most, and entries that it returns at most.
+LOOKED_AT_FOR_A_ROW: Final = 10_000
+_ACTS: Final = 50
+# By how much the server's clock may step back.
+_CLOCK: Final = timedelta(minutes=1)
 _ENTRY = ("id", "at", "actor", "action", "target", "reason", "count")
 
 
@@ -77,6 +83,38 @@ async def actions(session: Session, wanted: store.AuditFilter) -> FoundActions:
     if looked < look:
         return FoundActions(rows, None, looked)
     return FoundActions(rows, low, looked, low_at)
+
+
+@dataclass(frozen=True, slots=True)
+class ActsOnRow:
+    """The acts of operators on one row, the newest first.
+
+    looked_back_to: the time of the oldest entry that was read; None: all entries that may name the
+    row were read.
+    """
+
+    rows: list[dict[str, Any]]
+    looked_back_to: datetime | None
+
+
+async def acts_on(
+    session: Session, table: HotTable, id: int, created_at: datetime, ended_at: datetime | None
+) -> ActsOnRow:
+    """Find the acts that name a row, from its creation to its end. ended_at: None: not yet ended.
+
+    Known limit: acts on all rows that match a filter name no row.
+    """
+    until = None if ended_at is None else ended_at + _CLOCK
+    async with session.reading():
+        await finding.plan_looks(session, walk=True)
+        found = await store.acts_on_row(
+            *(session, table, id, created_at - _CLOCK, until),
+            look=LOOKED_AT_FOR_A_ROW,
+            limit=_ACTS,
+        )
+    rows = [dict(row) for row in found if row["id"] is not None]
+    whole = found[0]["looked"] < LOOKED_AT_FOR_A_ROW
+    return ActsOnRow(rows, None if whole else found[0]["low_at"])
 
 
 async def all_actions(session: Session, wanted: store.AuditFilter) -> FoundActions:

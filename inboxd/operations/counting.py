@@ -10,6 +10,7 @@ totals of a type and a tenant come from the census (`totals.py`), at any size.
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
+from time import monotonic
 
 from inboxd.model.lifecycle import Status
 from inboxd.operations.finding import LOOKED_AT, find
@@ -44,10 +45,17 @@ class FoundNumbers:
 
 
 async def count_found(
-    session: Session, table: HotTable, wanted: Filter, look: int | None = None
+    session: Session,
+    table: HotTable,
+    wanted: Filter,
+    look: int | None = None,
+    seconds: float = float("inf"),
 ) -> FoundNumbers:
-    """Count the rows that match the filter. look: the most rows to look at."""
-    look = look or LOOKED_AT
+    """Count the rows that match the filter.
+
+    look: the most rows to look at. seconds: after this time, it looks at no further rows.
+    """
+    look, begun = look or LOOKED_AT, monotonic()
     unsettled, settled = Counter[str](), Counter[str]()
     looked, below = 0, None
     while True:
@@ -61,7 +69,7 @@ async def count_found(
         for row in found.rows:
             (unsettled if row["finished_at"] is None else settled)[row["status"]] += 1
         looked, below = looked + found.looked, found.next
-        if below is None or looked >= look:
+        if below is None or looked >= look or monotonic() - begun >= seconds:
             break
     how = Exactness.EXACT if below is None else Exactness.AT_LEAST
     running = Number(unsettled[Status.RUNNING], how)

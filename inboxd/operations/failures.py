@@ -9,7 +9,8 @@ Known limit: failures are equal if the exception's type and the line of the plug
 group; a row that failed under an older release keeps its group.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -27,6 +28,9 @@ SAMPLE = 10  # rows of a group
 # the most types that are searched, and names of each that are returned.
 LOOKED, FIRST, TYPES, NAMES = 500, 20, 10, 10
 HOURS = 24
+# For the trends, of all groups of a list together: the most pairs of group and type, and the most
+# of their newest rows that are counted.
+_TREND_PAIRS, _TREND_ROWS = 200, 600
 _WHAT = ("release", "host", "tenant")
 # A group with a dead letter in this time is still growing.
 _RECENT_SECONDS = 3600
@@ -157,6 +161,44 @@ async def spread_of(session: Session, group: Group) -> Spread | None:
             looked = row["count"]
     began, newest = (_known(parts[part]) for part in ("first", "newest"))
     return Spread(looked, began, newest, _hours(hours, whole=looked >= group.count))
+
+
+async def trends_of(
+    session: Session, groups: Iterable[Group]
+) -> dict[tuple[str, str | None], list[int | None]]:
+    """Return the numbers of the last 24 hours, as in `Spread`, by kind and fingerprint.
+
+    Two statements look at some of the newest rows of each group. It leaves out groups without a
+    fingerprint or with more than `TYPES` types, and those at the end of a list that together has
+    more than `_TREND_PAIRS` types.
+    """
+    parts: dict[HotTable, list[tuple[str, str]]] = {"events": [], "commands": []}
+    counted: list[Group] = []
+    pairs = 0
+    for group in groups:
+        if group.fingerprint is None or len(group.types) > TYPES:
+            continue
+        pairs += len(group.types)
+        if pairs > _TREND_PAIRS:
+            break
+        parts[group.table] += [(group.fingerprint, type_) for type_ in group.types]
+        counted.append(group)
+    counts: dict[tuple[str, str | None], list[int]] = {}
+    looked = Counter[tuple[str, str | None]]()
+    newest = _TREND_ROWS // max(1, sum(map(len, parts.values())))
+    for table, these in parts.items():
+        if not these:
+            continue
+        for row in await store.failure_trends(session, table, these, newest):
+            key = (table.removesuffix("s"), row["fingerprint"])
+            looked[key] += row["count"]
+            if row["hour"] is not None:
+                counts.setdefault(key, [0] * HOURS)[HOURS - 1 - row["hour"]] = row["count"]
+    return {
+        key: _hours(counts.get(key, [0] * HOURS), whole=looked[key] >= group.count)
+        for group in counted
+        for key in ((group.kind, group.fingerprint),)
+    }
 
 
 def _known(counted: Counted) -> Counted:

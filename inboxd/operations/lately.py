@@ -1,11 +1,12 @@
-"""Recent throughput of a list: in each minute or hour, and by type.
+"""Recent throughput of a list, for its charts: in each step of a span, and by type.
 
-Promises that it reads statistics, never rows, and returns every unit of the span, even without
+Promises that it reads statistics, never rows, and returns every step of the span, even without
 work.
 Known limits: statistics are some seconds old; tenants are counted by the hour, so an hour of a
 tenant becomes a day.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,20 +17,24 @@ from inboxd.store.session import Session
 from inboxd.store.statistics import FigureFilter, Resolution
 from inboxd.store.wakeups import HotTable
 
-Span = Literal["hour", "day"]
+Span = Literal["hour", "day", "week", "quarter"]
 
-_DAY = timedelta(days=1)
-_UNITS: Mapping[Span, tuple[Resolution, timedelta, timedelta]] = {
+# The resolution of the statistics from which a span is read, its step, and its length.
+_SPANS: Mapping[Span, tuple[Resolution, timedelta, timedelta]] = {
     "hour": ("minutes", timedelta(minutes=1), timedelta(hours=1)),
-    "day": ("hours", timedelta(hours=1), _DAY),
+    "day": ("hours", timedelta(hours=1), timedelta(days=1)),
+    "week": ("hours", timedelta(hours=3), timedelta(days=7)),
+    "quarter": ("days", timedelta(days=1), timedelta(days=90)),
 }
-SPANS = tuple(_UNITS)
+SPANS = tuple(_SPANS)
+# Outcomes of rows that ended; and those that a step counts.
 _ENDED = ("succeeded", "failed", "cancelled")
+_SHOWN = ("succeeded", "failed", "retried")
 
 
 @dataclass(frozen=True, slots=True)
 class UnitFigures:
-    """Executions in one unit of time, which begins `at`, by outcome."""
+    """Executions in one step of a span, which begins `at`, by outcome."""
 
     at: datetime
     succeeded: int
@@ -57,33 +62,34 @@ async def done_lately(
     """Return the recent throughput of a type and a tenant; None: of any."""
     if tenant is not None and span == "hour":
         span = "day"
-    resolution, unit, back = _UNITS[span]
     of = FigureFilter(kind=table.removesuffix("s"), type=type_, tenant=tenant)
-    now = await statistics.database_time(session.connection, session.sql)
-    first = _beginning(now, unit) - back + unit
-    given = (session.connection, session.sql, resolution, first)
-    by_time = {
-        each.at.astimezone(UTC): each
-        for each in await statistics.read(*given, apart=("at",), of=of)
-        if each.at is not None
-    }
+    begins = steps_of(span, await statistics.database_time(session.connection, session.sql))
+    given = (session.connection, session.sql, resolution_of(span), begins[0])
+    by_time = await statistics.read(*given, apart=("at",), of=of)
     by_type = await statistics.read(*given, apart=("type",), of=of)
-    units = []
-    for n in range(round(back / unit)):
-        at = first + n * unit
-        found = by_time.get(at)
-        counts = (
-            (0, 0, 0)
-            if found is None
-            else tuple(map(found.outcome, ("succeeded", "failed", "retried")))
-        )
-        units.append(UnitFigures(at, *counts))
+    counts = [Counter[str]() for _ in begins]
+    for each in by_time:
+        place = ((each.at or begins[0]) - begins[0]) // (begins[1] - begins[0])
+        if place < len(begins):
+            counts[place].update({name: each.outcome(name) for name in _SHOWN})
+    units = [
+        UnitFigures(at, *(found[name] for name in _SHOWN))
+        for at, found in zip(begins, counts, strict=True)
+    ]
     types = [(each.type or "", sum(map(each.outcome, _ENDED))) for each in by_type]
     return SpanFigures(span, units, sorted((t for t in types if t[1]), key=lambda t: (-t[1], t[0])))
 
 
-def _beginning(at: datetime, unit: timedelta) -> datetime:
-    """Round down to the minute, hour or day, in UTC."""
-    at = at.astimezone(UTC)
-    midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
-    return midnight + (at - midnight) // unit * unit
+def steps_of(span: Span, now: datetime) -> list[datetime]:
+    """Return when each step of a span that ends now begins; the last step is the current one."""
+    _, step, length = _SPANS[span]
+    now = now.astimezone(UTC)
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    last = midnight + (now - midnight) // step * step
+    count = length // step
+    return [last - (count - 1 - n) * step for n in range(count)]
+
+
+def resolution_of(span: Span) -> Resolution:
+    """Return the resolution of the statistics from which a span is read."""
+    return _SPANS[span][0]

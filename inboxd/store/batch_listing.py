@@ -17,7 +17,10 @@ from inboxd.store.session import Session
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFilter:
-    """The filter of a list of batches. None, or empty `statuses`, matches any batch."""
+    """The filter of a list of batches. None, or empty `statuses`, matches any batch.
+
+    since, until: of the creation. above, below: of ids; `above` shortens the search for a time.
+    """
 
     kind: str | None = None
     statuses: Collection[str] = ()
@@ -25,7 +28,9 @@ class BatchFilter:
     name: str | None = None
     type: str | None = None
     since: datetime | None = None
+    until: datetime | None = None
     open: bool | None = None
+    above: int | None = None
     below: int | None = None
     limit: int = 20
 
@@ -42,7 +47,33 @@ async def rows(session: Session, wanted: BatchFilter) -> list[Row]:
         wanted.open,
         wanted.type,
         wanted.below,
+        wanted.until,
+        wanted.above,
         wanted.limit,
+    )
+
+
+async def recent(
+    session: Session, wanted: BatchFilter, since: datetime, unit: str, look: int
+) -> list[Row]:
+    """The newest batches of a kind, type and tenant by time: see `recent_batches.sql`."""
+    given = (wanted.kind, wanted.type, wanted.tenant, since, unit, look)
+    return await session.fetch("recent_batches", *given)
+
+
+async def matching(session: Session, wanted: BatchFilter, look: int) -> Row:
+    """The number of matches among the newest `look` batches: see `match_batches.sql`."""
+    return await session.one(
+        "match_batches",
+        wanted.kind,
+        list(wanted.statuses) or None,
+        wanted.tenant,
+        wanted.name,
+        wanted.since,
+        wanted.open,
+        wanted.type,
+        wanted.until,
+        look,
     )
 
 

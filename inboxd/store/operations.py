@@ -266,6 +266,14 @@ async def spread(
     return await session.fetch(f"spread_{table}", group, list(types), newest, first, limit)
 
 
+async def failure_trends(
+    session: Session, table: HotTable, parts: Sequence[tuple[str, str]], newest: int
+) -> list[Row]:
+    """The newest dead letters of groups, counted by hour. parts: fingerprints with types."""
+    fingerprints, types = (list(each) for each in zip(*parts, strict=True))
+    return await session.fetch(f"failure_trends_{table}", fingerprints, types, newest)
+
+
 async def groups_from(session: Session, beginning: str) -> set[str]:
     """Fingerprints of failure groups that begin so; enough of them to tell none, one or more."""
     rows = await session.fetch("groups_from", beginning)
@@ -387,3 +395,17 @@ class AuditFilter:
 async def audit(session: Session, wanted: AuditFilter, look: int) -> list[Row]:
     """The matching entries among the newest `look`: see `list_audit.sql`."""
     return await session.fetch("list_audit", *astuple(wanted), look)
+
+
+async def acts_on_row(
+    session: Session,
+    table: HotTable,
+    id: int,
+    since: datetime,
+    until: datetime | None,
+    *,
+    look: int,
+    limit: int,
+) -> list[Row]:
+    """Audit entries that name a row: see `acts_on_row.sql`."""
+    return await session.fetch("acts_on_row", table, id, since, until, look, limit)

@@ -81,9 +81,10 @@ insert into inboxd.breakers (name, state, opens, open_until, reason, uses) value
     ('mail', 'open', 1, now() + interval '30 min', '5 of 6 calls failed', '{command school.send_email}');
 
 -- Batches of e-mails, and a workflow that sets up an institution.
-insert into inboxd.batches (kind, name, tenant, status, size, succeeded, failed, origin_kind, origin_id, causation_id, correlation_id,
-                            created_at, closed_at, finished_at, failed_at)
-select t.kind, t.name, t.tenant, t.status, t.size, t.succeeded, t.failed, 'event', e.id, e.event_id, e.correlation_id,
+insert into inboxd.batches (kind, type, name, tenant, status, size, succeeded, failed, origin_kind, origin_id, causation_id,
+                            correlation_id, created_at, closed_at, finished_at, failed_at)
+select t.kind, case t.kind when 'batch' then 'school.mails' else 'school.setup' end, t.name, t.tenant, t.status, t.size, t.succeeded,
+       t.failed, 'event', e.id, e.event_id, e.correlation_id,
        e.created_at, e.created_at + interval '1 s', case when t.status in ('succeeded', 'failed') then e.created_at + t.took end,
        case when t.failed > 0 then e.created_at + t.took end
   from (values ('batch', 'e-mails of activity 12', 'malta', 'succeeded', 30, 30, 0, 72, interval '14 s'),

@@ -36,8 +36,8 @@ from tests.support.waiting import patient
 
 # A crawl opens at most two addresses of each page without a query, and two with one.
 _MOST = 2
-# Not pages: the form of preferences leads back, and test_acting.py tests actions.
-_NO_PAGES = ("/preferences", "/act/")
+# Not pages: the form of preferences leads back; test_acting.py and test_views.py test the others.
+_NO_PAGES = ("/preferences", "/act/", "/views")
 _NO_HTML = (".json", ".md", ".mmd")
 _PATTERNS = {screen.path: compile_path(screen.path)[0] for screen in SCREENS}
 # Pages that the navigation names and no module has yet.

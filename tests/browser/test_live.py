@@ -1,7 +1,8 @@
 """An open page updates itself and does not disturb a visitor who reads or types."""
 
+import anyio
 import pytest
-from playwright.async_api import Page, Request, expect
+from playwright.async_api import Page, Request, Route, expect
 
 from inboxd.embedded import Server
 from tests.browser.site import Site, away
@@ -125,6 +126,37 @@ async def test_the_page_stays_while_the_server_does_not_answer(site: Site, tabs:
     await tab.unroute("**/*")
     await expect(tab.locator("#live .word")).to_have_text("Live")
     tabs.wrong.clear()
+
+
+async def test_a_slow_answer_is_shown(tabs: Tabs) -> None:
+    tab = await tabs.open("/commands")
+    answered = anyio.Event()
+
+    async def hold(route: Route) -> None:
+        await answered.wait()
+        await route.continue_()
+
+    await tab.route(tab.url, hold)
+    await expect(tab.locator("#live .word")).to_have_text("Loading")
+    answered.set()
+    await expect(tab.locator("#live .word")).to_have_text("Live")
+
+
+async def test_a_page_that_does_not_come_at_once_shows_a_bar(tabs: Tabs) -> None:
+    tab = await tabs.open("/")
+    answered = anyio.Event()
+
+    async def hold(route: Route) -> None:
+        await answered.wait()
+        await route.continue_()
+
+    await tab.route("**/workers", hold)
+    await tab.locator("nav.pages a[href='/workers']").click(no_wait_after=True)
+    await expect(tab.locator("body")).to_have_attribute("data-loading", "")
+    await expect(tab.locator("main")).to_have_attribute("aria-busy", "true")
+    answered.set()
+    await tab.wait_for_url("**/workers")
+    await expect(tab.locator("body")).not_to_have_attribute("data-loading", "")
 
 
 async def test_ages_grow_by_the_server_s_clock(tabs: Tabs) -> None:

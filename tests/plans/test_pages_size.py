@@ -183,8 +183,14 @@ def shared_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the data that visitors share, however slow the machine is."""
     for name in (
         *("rows._TOTALS_SECONDS", "rows._FIGURES_SECONDS", "rows._NAMES_SECONDS"),
-        *("batches._TOTALS_SECONDS", "titles._FRESH_SECONDS", "doctor._FRESH_SECONDS"),
-        *("markers._FRESH_SECONDS", "failures._FRESH_SECONDS"),
+        *("batches._TOTALS_SECONDS", "batches._FIGURES_SECONDS"),
+        *("titles._FRESH_SECONDS", "doctor._FRESH_SECONDS"),
+        *(
+            "markers._FRESH_SECONDS",
+            "failures._FRESH_SECONDS",
+            "row._ACTS_SECONDS",
+            "matches._FRESH_SECONDS",
+        ),
     ):
         monkeypatch.setattr(f"inboxd.admin.screens.pages.{name}", 3600.0)
     monkeypatch.setattr("inboxd.admin.screens.writing._CHECK_SECONDS", 3600.0)
@@ -195,6 +201,7 @@ def shared_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 PATHS = (
     *("/", "/events", "/commands", f"/events?below={_OLD}", "/events?limit=100"),
+    *("/events?span=week", "/commands?span=quarter"),
     *("/events?type=order.created", "/events?type=rare.type", "/events?type=none"),
     *("/events?commands=succeeded", "/events?tenant=tiny", "/events?error=none"),
     *("/commands?status=failed", f"/events/{_NEW}", f"/events/{_OLD}", "/commands/40"),

@@ -64,6 +64,8 @@ FROM_THE_BEGINNING = frozenset(
         *(
             "unfolded_batches",
             "list_batches",
+            "recent_batches",
+            "match_batches",
             "find_commands",
             "correlated",
             "find_events",

@@ -27,6 +27,8 @@ pytestmark = pytest.mark.anyio
 ROLES: dict[str, Role] = {}
 # These paths ask for no role: their content is the same for all and tells nothing of an inbox.
 OF_ALL = {"/static/{digest}/{name}", "/preferences"}
+# The page of saved views, which any visitor opens; test_views.py tests it.
+OF_VISITORS = {"/views"}
 # This page has two more forms, `.md` and `.mmd`, for export.
 TAKEN_AWAY = "/story/{kind}/{id}"
 ENTRANCES = {("GET", "/sign-in"), ("POST", "/sign-in"), ("POST", "/sign-out")}
@@ -70,8 +72,8 @@ async def test_each_page_of_the_router_asks_for_its_role(database: Database) -> 
     known = {each.path: each.role for each in SCREENS}
     json = {f"{path.rstrip('/') or '/index'}.json": role for path, role in known.items()}
     json |= {f"{TAKEN_AWAY}.{form}": known[TAKEN_AWAY] for form in ("md", "mmd")}
-    assert pages == {*known, *json, *OF_ALL}
-    pages -= OF_ALL
+    assert pages == {*known, *json, *OF_ALL, *OF_VISITORS}
+    pages -= OF_ALL | OF_VISITORS
     for path, role in known.items():
         assert role == ROLES.get(path, Role.VIEWER), f"{path}: add its role to ROLES if meant"
     names = [each.name.lower() for each in Role]

@@ -119,6 +119,7 @@ async def _rows(screens: httpx.AsyncClient, link: str) -> list[Any]:
     "path",
     [
         *("/", "/events", "/commands", "/events?span=day", "/commands?type=done"),
+        *("/events?span=week", "/commands?span=quarter"),
         *("/queues/email", "/queues/email?span=day", "/topics/default", "/topics/default?span=day"),
     ],
 )
@@ -129,10 +130,37 @@ async def test_a_number_leads_to_the_rows_that_it_counts(
     found = Counter[str]()
     for link, number in _links(page):
         found[link] += number  # one list holds failed and retried rows: those with a failed attempt
-    # A chart by hours leaves out the hour that has not ended.
-    assert len(found) >= (0 if "day" in path else 1 if "type" in path else 3)
+    # A chart by hours leaves out the hour that has not ended, and one by days the day.
+    fewest = 0 if re.search("day|week|quarter", path) else 1 if "type" in path else 3
+    assert len(found) >= fewest
     for link, number in found.items():
         assert len(await _rows(screens, link)) == number, link
+
+
+@pytest.mark.parametrize(("span", "days", "steps"), [("week", 3, 55), ("quarter", 40, 89)])
+async def test_a_long_span_leads_to_rows_of_days_ago(
+    screens: httpx.AsyncClient, database: Database, span: str, days: int, steps: int
+) -> None:
+    at = datetime.now(UTC) - timedelta(days=days)
+    error = f'[{{"attempt": 1, "error": "no answer", "at": "{at}"}}]'
+    await database.execute("alter table inboxd.commands disable trigger user")
+    await database.execute(_statement("commands"), "dead", "failed", error, at, at, 2)
+    await database.execute(
+        "insert into inboxd.stats_written (minute, kind, lane, type, outcome, after, count) values"
+        " (date_trunc('minute', $1::timestamptz), 'command', 'email', 'dead', 'failed', '', 2)",
+        at,
+    )
+    page = (await screens.get(f"/commands?span={span}")).text
+    found = list(_links(page))
+    assert [number for _, number in found] == [2, 2], "of one step, and of one type"
+    for link, number in found:
+        assert len(await _rows(screens, link)) == number, link
+    moments = [unescape(each) for each in _MOMENT.findall(page)]
+    assert len(moments) == steps
+    assert sum([len(await _rows(screens, link)) for link in moments]) == 2
+    assert f'<time class="dated" datetime="{at:%Y-%m-%d}' in page
+    day = (await screens.get("/commands?span=day")).text
+    assert list(_links(day)) == []
 
 
 @pytest.mark.usefixtures("filled")

@@ -12,7 +12,7 @@ from inboxd.daemon.introduction import release_of
 from inboxd.engine.outcomes import error_entry
 from inboxd.model.outcome import Failure
 from inboxd.operations import failures
-from inboxd.operations.failures import FIRST, Spread, spread_of
+from inboxd.operations.failures import FIRST, Spread, spread_of, trends_of
 from inboxd.store import workers
 from inboxd.store.session import open_session
 from tests.screens.reading import read
@@ -83,6 +83,39 @@ async def test_a_large_group_shows_the_spread_of_its_newest_rows(
     page = await read(screens, "/failures/g1")
     assert "of the newest 500 rows" in page.text
     assert "last 2h ago" in page.text
+
+
+async def _trends(database: Database) -> dict[str | None, list[int | None]]:
+    async with open_session(settings_of(database)) as session:
+        found = await trends_of(session, await failures(session))
+    return {fingerprint: hours for (_, fingerprint), hours in found.items()}
+
+
+async def test_the_list_has_the_trend_of_each_group(
+    screens: httpx.AsyncClient, database: Database
+) -> None:
+    await _die(database, 3, None, "node-a:1", "malta", timedelta(hours=2))
+    await _die(database, 4, None, "node-a:1", "malta", timedelta(days=3))
+    await database.execute("update inboxd.commands set fingerprint = 'g' || id where id > 5")
+    await _die(database, 2, None, "node-a:1", "malta", timedelta(0))
+    await _die(database, 1, None, "node-a:1", "malta", timedelta(0))
+    await database.execute("update inboxd.commands set fingerprint = null where id = 10")
+    found = await _trends(database)
+    assert found == {
+        "g1": [*[0] * 21, 3, 0, 2],
+        "g6": [0] * 24,
+        "g7": [0] * 24,
+    }
+    page = await read(screens, "/failures")
+    labels = [value for tag, name, value in page.attributes if (tag, name) == ("svg", "aria-label")]
+    assert labels == ["dead letters in each hour of the last day"] * 3
+    assert page.tags.count("tr") == 1 + 4, "a group without a name has no trend"
+
+
+async def test_the_trend_of_a_large_group_begins_with_its_newest_rows(database: Database) -> None:
+    await _die(database, 700, None, "node-a:1", "malta", timedelta(hours=5))
+    await _die(database, 100, None, "node-a:1", "malta", timedelta(hours=2))
+    assert await _trends(database) == {"g1": [*[None] * 18, 500, 0, 0, 100, 0, 0]}
 
 
 async def test_a_spread_lacks_the_release_that_errors_lack(database: Database) -> None:

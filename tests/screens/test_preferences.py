@@ -19,12 +19,13 @@ pytestmark = pytest.mark.anyio
 
 async def test_chosen_preferences_are_kept(screens: httpx.AsyncClient) -> None:
     answer = await screens.get(
-        "/preferences?theme=dark&language=pt-BR&times=local&keys=off&back=/events%3Fstatus=failed"
+        "/preferences?theme=dark&language=pt-BR&times=local&keys=off&density=compact"
+        "&back=/events%3Fstatus=failed"
     )
     assert answer.status_code == 303
     assert answer.headers["location"] == "/events?status=failed"
     page = (await screens.get("/")).text
-    assert 'lang="pt-BR" data-theme="dark"' in page
+    assert 'lang="pt-BR" data-theme="dark" data-density="compact"' in page
     assert 'data-times="local" data-keys="off"' in page
     assert "<h1>Visão geral</h1>" in page
 
@@ -38,7 +39,7 @@ async def test_a_choice_never_leads_to_another_site(screens: httpx.AsyncClient, 
 
 
 async def test_an_invalid_choice_is_not_kept(screens: httpx.AsyncClient) -> None:
-    answer = await screens.get("/preferences?theme=<script>&times=&keys=maybe")
+    answer = await screens.get("/preferences?theme=<script>&times=&keys=maybe&density=none")
     assert "set-cookie" not in answer.headers
     screens.cookies.set("inboxd_theme", '"><script>')
     assert 'data-theme="system"' in (await screens.get("/")).text

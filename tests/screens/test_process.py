@@ -1,11 +1,13 @@
 """`inboxd admin` as a process: alone, on a standby, without its database, revealing no secret."""
 
+import json
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -19,6 +21,7 @@ from inboxd.errors import SettingsError
 from inboxd.settings import load
 from tests.screens.visiting import PASSWORD, SAME, hashed, sign_in, user
 from tests.support import Config, Worker, eventually
+from tests.support.clock import Clock
 from tests.support.databases import Database
 from tests.support.ports import held_port
 from tests.support.rows import emit, send
@@ -98,6 +101,24 @@ async def test_a_daemon_serves_the_screens_and_reloads_users(
         assert "admin.users" in worker.output()
         assert (await client.get("/events")).status_code == 303
         assert (await sign_in(client, "ada", "another password")).status_code == 303
+
+
+async def test_pages_take_the_time_of_the_database_where_the_host_s_clock_is_off(
+    database: Database, tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relative times are calculated from `data-now`; the host's clock is three hours ahead."""
+    for name, value in Clock(tmp_path, seconds=10_800).environment.items():
+        monkeypatch.setenv(name, value)
+    async with _serving(tmp_path, database.dsn, port, local_role="viewer") as (worker, client):
+        told = [
+            json.loads((await client.get(path)).text.partition(" data-now=")[2].partition(">")[0])
+            for path in ("/", "/events")
+        ]
+        now = await database.fetchval("select clock_timestamp()")
+    logged = datetime.fromisoformat(json.loads(worker.output().splitlines()[0])["timestamp"])
+    assert (logged - now).total_seconds() == pytest.approx(10_800, abs=600), "the clock is right"
+    for each in told:
+        assert (datetime.fromisoformat(each) - now).total_seconds() == pytest.approx(0, abs=600)
 
 
 FORM = {"once": str(UUID(int=7)), "seen": ""}

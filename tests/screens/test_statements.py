@@ -21,8 +21,9 @@ from tests.support import Database
 pytestmark = pytest.mark.anyio
 
 MOST: Final = 8
-# Statements of shared values: totals (8), figures (3), names and labels; without the doctor.
-SHARED: Final = 13
+# Statements of shared values: totals (8), figures (3), matches (9), names and labels; without the
+# doctor.
+SHARED: Final = 22
 
 
 @pytest.fixture
@@ -31,8 +32,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> AskedStatements:
     monkeypatch.setattr("inboxd.admin.screens.snapshot._FRESH_SECONDS", 3600.0)
     for name in (
         *("rows._TOTALS_SECONDS", "rows._FIGURES_SECONDS", "rows._NAMES_SECONDS"),
-        *("batches._TOTALS_SECONDS", "titles._FRESH_SECONDS"),
-        *("doctor._FRESH_SECONDS", "failures._FRESH_SECONDS"),
+        *("batches._TOTALS_SECONDS", "batches._FIGURES_SECONDS", "titles._FRESH_SECONDS"),
+        *(
+            "doctor._FRESH_SECONDS",
+            "failures._FRESH_SECONDS",
+            "row._ACTS_SECONDS",
+            "matches._FRESH_SECONDS",
+        ),
     ):
         monkeypatch.setattr(f"inboxd.admin.screens.pages.{name}", 3600.0)
     monkeypatch.setattr("inboxd.store.session._RIGHTS", 3600.0)
@@ -58,7 +64,7 @@ def test_each_page_of_the_router_is_visited() -> None:
 async def test_a_page_asks_at_most_eight_statements(
     asked: AskedStatements, screens: httpx.AsyncClient, rows: dict[str, object]
 ) -> None:
-    await screens.get("/spools")  # reads the snapshot
+    await screens.get("/")  # reads the snapshot, and has the doctor examine
     beyond: dict[str, list[str]] = {}
     for path in (path.format(**rows) for paths in VISITS.values() for path in paths):
         first = await _counted(screens, asked, path)

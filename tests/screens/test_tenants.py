@@ -37,6 +37,7 @@ FILTERS = (
     "?since=2h",
     "?span=day",
     "?span=week",
+    "?span=quarter",
     "?below=9",
 )
 CONTENTS = ("?payload=1", "?raw=1", "?headers=1", "?result=1")

@@ -27,6 +27,7 @@ VISITS: Final[Mapping[str, tuple[str, ...]]] = {
     "/commands": (
         *("/commands", "/commands?type=school.send_email", "/commands?type=none&status=succeeded"),
         *("/commands?queue=none", "/commands?error=none", "/commands?span=day&limit=100"),
+        *("/commands?span=week", "/commands?span=quarter"),
     ),
     "/events/{id}": ("/events/{event}", "/events/{event}?payload=1", "/events/{pending}"),
     "/commands/{id}": (

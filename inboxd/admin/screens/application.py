@@ -11,7 +11,7 @@ never a stack trace; the visitor chooses the form (HTML, JSON, for some pages a 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from http import HTTPStatus
 from time import monotonic
 from typing import Any, Final
@@ -36,7 +36,7 @@ from inboxd.admin.answers import (
     status_of,
 )
 from inboxd.admin.revealing import Revealing
-from inboxd.admin.screens import acting, written
+from inboxd.admin.screens import acting, views, written
 from inboxd.admin.screens.access import Doorkeeper
 from inboxd.admin.screens.access.hosts import refuse_other_origin
 from inboxd.admin.screens.assets import StaticFiles
@@ -135,6 +135,7 @@ class Screens:
             routes=[
                 Route(StaticFiles.PATH, self._static.answer, methods=["GET"]),
                 Route(PREFERENCES, keep, methods=["GET"]),
+                Route(views.PATH, self._guarded(self._views), methods=["GET", "POST"]),
                 *entrances,
                 *actions,
                 *routes,
@@ -250,7 +251,8 @@ class Screens:
         """The whole page; for an open page, its new content, or nothing if that is unchanged."""
         page = reading.page
         assert isinstance(page, ScreenPage)  # noqa: S101 - the caller handles Elsewhere
-        look = (preferences_of(request).language, _prefix(request), seen.trouble, frozen)
+        kept = tuple(views.views_of(request, _path(request)))
+        look = (preferences_of(request).language, _prefix(request), seen.trouble, frozen, kept)
         drawn = reading.drawn(
             look, lambda: self._content(request, page, visitor, seen.trouble, reading.age, frozen)
         )
@@ -288,6 +290,8 @@ class Screens:
             "frozen": frozen,
             "can": offered.__contains__,
             "read_age": age,
+            "views": views.views_of(request, _path(request)),
+            "view_query": views.query_of(request.query_params),
             **self._inbox(),
             **self._place(request, visitor),
         }
@@ -305,14 +309,14 @@ class Screens:
     ) -> str:
         """The content with its frame. revision: None, if the page does not refresh itself."""
         title, begin, main = content.partition(_MAIN)
-        preferences = preferences_of(request)
+        preferences, seen = preferences_of(request), self._snapshot.last
         values: Mapping[str, Any] = {
             "title": Markup(title.strip()),  # noqa: S704 - drawn by a template
             "main": Markup(begin + main),  # noqa: S704 - drawn by a template
             "revision": revision,
             "told": self._acting.told.read(request, visitor),
             "read_age": age,
-            "now": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "now": None if seen is None else seen.now.isoformat(timespec="milliseconds"),
             "visitor": visitor,
             "preferences": preferences,
             "navigation": self._navigation[_is_limited(visitor)],
@@ -329,7 +333,7 @@ class Screens:
         return {"label": self._settings.admin.label, "colour": self._settings.admin.colour}
 
     def _place(self, request: Request, visitor: Visitor | None) -> dict[str, Any]:
-        path, query = request.url.path.removeprefix(_prefix(request)) or "/", request.query_params
+        path, query = _path(request), request.query_params
         if path in self._again:
             path, query = self._again[path], QueryParams()
         return {
@@ -361,6 +365,16 @@ class Screens:
         if whole:
             self._acting.told.forget(request, response, visitor)
         return response
+
+    async def _views(self, request: Request) -> Response:
+        """The views that the browser keeps, for any visitor."""
+        visitor = await self._access.visitor(request)
+        if isinstance(visitor, Response):
+            return visitor
+        request.state.visitor = visitor
+        if request.method == "POST":
+            return await views.change(request)
+        return self._to_somebody(request, views.page(request), visitor, HTTPStatus.OK)
 
     async def _no_such_page(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 - it is called for these alone
@@ -397,6 +411,11 @@ def _target(request: Request) -> str:
     """The target of a path in the audit: `events 4711`."""
     path = request.url.path.removeprefix(_prefix(request)).removesuffix(".json")
     return path.strip("/").replace("/", " ")
+
+
+def _path(request: Request) -> str:
+    """The path without the prefix."""
+    return request.url.path.removeprefix(_prefix(request)) or "/"
 
 
 def _prefix(request: Request) -> str:

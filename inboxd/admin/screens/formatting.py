@@ -34,6 +34,15 @@ def clock(value: datetime) -> Markup:
     return Markup('<time class="clock" datetime="{}">{}</time>').format(exact, f"{at:%H:%M} UTC")
 
 
+def dated(value: datetime) -> Markup:
+    """Day, hour and minute of an instant, in UTC."""
+    at = value.astimezone(UTC)
+    exact = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Markup('<time class="dated" datetime="{}">{}</time>').format(
+        exact, f"{at:%m-%d %H:%M} UTC"
+    )
+
+
 def moment(value: datetime) -> str:
     """An instant as a value for filters of lists: the minute, in UTC."""
     return f"{value.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
@@ -109,6 +118,7 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     "time": time,
     "age": age,
     "clock": clock,
+    "dated": dated,
     "moment": moment,
     "duration": duration,
     "milliseconds": milliseconds,

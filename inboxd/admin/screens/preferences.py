@@ -1,6 +1,6 @@
-"""The visitor's choices of language, theme, times and keys.
+"""The visitor's choices of language, theme, density, times and keys.
 
-Owns four cookies. Promises that none of them affects what a visitor may see, so that a plain link
+Owns five cookies. Promises that none of them affects what a visitor may see, so that a plain link
 or form can set them; and that only known values are used, whatever a browser sends.
 """
 
@@ -16,6 +16,7 @@ PATH: Final = "/preferences"
 _CHOICES: Final = {
     "language": LANGUAGES,
     "theme": ("system", "light", "dark"),
+    "density": ("comfortable", "compact"),
     "times": ("utc", "local", "relative"),
     "keys": ("on", "off"),
 }
@@ -26,12 +27,13 @@ _YEAR_SECONDS: Final = 31_536_000
 class Preferences:
     """The choices of a visitor; the default is the first value of each.
 
-    times: how the script shows them; without a script they are UTC. keys: whether shortcuts of
-    single keys are on.
+    density: the space in tables and between parts. times: how the script shows them; without a
+    script they are UTC. keys: whether shortcuts of single keys are on.
     """
 
     language: str
     theme: str
+    density: str
     times: str
     keys: str
 

@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from inboxd.admin.answers import json_of
-from inboxd.admin.screens import bars, charts, graphs
+from inboxd.admin.screens import bars, charts, graphs, states
 from inboxd.admin.screens.formatting import FILTERS
 from inboxd.model.wording import STATUS_WORDS
 
@@ -36,6 +36,7 @@ class Renderer:
         self._templates.filters.update(FILTERS)
         self._templates.globals |= {"status_words": STATUS_WORDS}
         self._templates.globals |= {"charts": charts, "bars": bars, "graphs": graphs}
+        self._templates.globals |= {"states": states}
 
     def html(self, template: str, language: str, prefix: str, values: Mapping[str, Any]) -> str:
         """Render a template. prefix: of every path, without a slash at its end."""

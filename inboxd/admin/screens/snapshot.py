@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any, Final
 
@@ -49,6 +49,13 @@ class Seen:
     def age(self) -> float:
         """Seconds since it was read."""
         return monotonic() - self.read_at
+
+    @property
+    def now(self) -> datetime:
+        """The database's time, calculated from when the overview was read."""
+        sample = self.document["sample"]
+        at: datetime = sample["at"]
+        return at + timedelta(seconds=sample["age"] + self.age)
 
 
 class Snapshot:

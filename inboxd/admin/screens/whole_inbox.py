@@ -4,7 +4,7 @@ Also the values that such pages take from the shared snapshot.
 """
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import wraps
 from http import HTTPStatus
 from typing import Any
@@ -44,10 +44,7 @@ async def overview(visit: PageVisit) -> dict[str, Any]:
 
 async def database_now(visit: PageVisit) -> datetime:
     """The database's time, calculated from the snapshot."""
-    seen = await visit.snapshot.seen()
-    sample = seen.document["sample"]
-    at: datetime = sample["at"]
-    return at + timedelta(seconds=sample["age"] + seen.age)
+    return (await visit.snapshot.seen()).now
 
 
 async def sampled(visit: PageVisit) -> Sample | None:

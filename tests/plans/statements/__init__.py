@@ -20,6 +20,7 @@ from tests.plans.statements.producers import PRODUCER
 from tests.plans.statements.receivers import LOOKS, RECEIVER
 from tests.plans.statements.relays import LOOKED, RELAY
 from tests.plans.statements.samples import CHARTS, SAMPLES
+from tests.plans.statements.screens import SCREENS
 from tests.plans.statements.statistics import OF_OPERATORS, OF_WORKERS
 from tests.plans.statements.totals import CENSUS, TOTALS
 from tests.plans.statements.why import WHY
@@ -48,6 +49,7 @@ OPERATOR = {
     **CHARTS,
     **TOTALS,
     **ORDERS,
+    **SCREENS,
 }
 
 __all__ = ["DAEMON", "HANDLER", "OPERATOR", "PRODUCER", "SQL", "Case"]

@@ -29,11 +29,16 @@ DEAD: Final[Mapping[str, str | None]] = {"by": "ended", "status": "failed", "sin
 
 @dataclass(frozen=True, slots=True)
 class ChartRows:
-    """Links of one chart. of: an address for each list (events, commands). by: for whole steps."""
+    """Links of one chart. of: an address for each list (events, commands). by: for whole steps.
+
+    ids: of each step, the smallest and the largest id of its rows, for lists that are not found by
+    time; None: it has no rows.
+    """
 
     steps: Sequence[datetime]
     of: Mapping[str, Address]
-    by: When = "done"
+    by: When | None = "done"
+    ids: Sequence[tuple[int, int] | None] = ()
 
     def at(self, place: int, curves: Sequence[Curve]) -> str:
         """The address of a step's rows; of two lists, the one with more of them."""
@@ -63,6 +68,8 @@ class ChartRows:
     def _address(self, table: str, place: int, wanted: Mapping[str, str | None]) -> str:
         since = self.steps[place]
         until = since + (self.steps[1] - self.steps[0])
-        changed: dict[str, Any] = dict.fromkeys(("status", "by", "below", "span"))
+        changed: dict[str, Any] = dict.fromkeys(("status", "by", "above", "below", "span"))
         changed |= {"since": moment(since), "until": moment(until), **wanted}
+        if self.ids and (ends := self.ids[place]):
+            changed |= {"above": ends[0] - 1, "below": ends[1] + 1}
         return self.of[table](**changed)

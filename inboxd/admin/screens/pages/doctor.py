@@ -1,7 +1,9 @@
 """The doctor: problems of the inbox, and their remedies.
 
 Promises that all visitors of a process share an examination for `_FRESH_SECONDS`, and that it stops
-after `_MOST_SECONDS`; the page shows its age, and the groups that were not examined.
+after `_MOST_SECONDS`; the page shows its age, and the groups that were not examined. The overview,
+which must not fail because of the doctor, has a shorter examination of its own, or none if too much
+of its time is over.
 Known limit: spools on the disks of receivers need `inboxd doctor` on their hosts.
 *See:* `operations/doctor/`, which the command line's `doctor` prints too.
 """
@@ -11,6 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any, Final
+
+import anyio
 
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.whole_inbox import whole_inbox
@@ -22,6 +26,9 @@ _FRESH_SECONDS: Final = 30.0
 # For the whole examination, and for each statement: a page has five seconds in all.
 _MOST_SECONDS: Final = 3.0
 _STATEMENT_SECONDS: Final = 1.0
+# For the overview, which begins an examination only if this much of its time is left.
+_BRIEF_SECONDS: Final = 1.5
+_LEFT_SECONDS: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +40,29 @@ class Examination:
     took: float
     left: list[str]
 
+    @property
+    def age(self) -> float:
+        """Its age in seconds, from its end on."""
+        return monotonic() - self.at
+
+    def at_least(self, verdict: Verdict) -> list[dict[str, Any]]:
+        """The findings with this verdict or a graver one, the gravest first."""
+        findings = self.document["findings"]
+        found = [each for each in findings if each["verdict"].rank >= verdict.rank]
+        return sorted(found, key=lambda each: -each["verdict"].rank)
+
 
 async def _doctor(visit: PageVisit) -> ScreenPage:
-    own = await visit.shared.get(visit.session, "doctor", _FRESH_SECONDS, partial(_examine, visit))
+    read = partial(_examine, visit, _MOST_SECONDS)
+    own = await visit.shared.get(visit.session, "doctor", _FRESH_SECONDS, read)
     if own is None:
         raise DatabaseError("the examination lost the database: try again in a moment")
     findings = own.document["findings"]
-    bad = [each for each in findings if each["verdict"] != Verdict.OK]
     shown = {
-        "age": monotonic() - own.at,
+        "age": own.age,
         "took": own.took,
         "left": own.left,
-        "bad": sorted(bad, key=lambda each: -each["verdict"].rank),
+        "bad": own.at_least(Verdict.NOTICE),
         "groups": {
             group: [each for each in findings if each["group"] == group]
             for group in dict.fromkeys(each["group"] for each in findings)
@@ -58,7 +76,17 @@ def _count(findings: list[dict[str, Any]], verdict: Verdict) -> int:
     return sum(each["verdict"] == verdict for each in findings)
 
 
-async def _examine(visit: PageVisit) -> Examination:
+async def examined_briefly(visit: PageVisit) -> Examination | None:
+    """The shared examination for the overview; None: there was no time, or it failed."""
+
+    async def read() -> Examination | None:
+        left = anyio.current_effective_deadline() - anyio.current_time()
+        return await _examine(visit, _BRIEF_SECONDS) if left >= _LEFT_SECONDS else None
+
+    return await visit.shared.get(visit.session, "brief doctor", _FRESH_SECONDS, read)
+
+
+async def _examine(visit: PageVisit, most: float) -> Examination:
     begun = monotonic()
     found: list[tuple[str, Finding]] = []
     left: list[str] = []
@@ -67,7 +95,7 @@ async def _examine(visit: PageVisit) -> Examination:
     ) as findings:
         async for group, finding in findings:
             found.append((group, finding))
-            if monotonic() - begun >= _MOST_SECONDS:
+            if monotonic() - begun >= most:
                 groups = list(GROUPS)
                 left = groups[groups.index(group) :]
                 break

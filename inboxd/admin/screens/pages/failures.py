@@ -15,7 +15,7 @@ from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.whole_inbox import database_now, whole_inbox
 from inboxd.errors import DatabaseError
 from inboxd.operations import Group, failures
-from inboxd.operations.failures import FIRST, document, rows_of, spread_of
+from inboxd.operations.failures import FIRST, document, rows_of, spread_of, trends_of
 from inboxd.store import listing
 
 # How long declarations are used again.
@@ -30,11 +30,16 @@ async def _list(visit: PageVisit) -> ScreenPage:
     found = [group for group in every if bool(group.archived) is archived]
     groups = [asdict(group) for group in found]
     part = part_of(groups, _key, visit.query, _words)
+    on_page = {_key(row) for row in part.rows}
+    trends = await trends_of(
+        visit.session, (group for group in found if _key(asdict(group)) in on_page)
+    )
     shown = {
         "part": part,
         "now": now,
         "on": {_key(asdict(group)) for group in found if group.goes_on(now)},
         "key": _key,
+        "trends": {f"{kind} {name}": hours for (kind, name), hours in trends.items()},
         "total": sum(group.count for group in found),
         "archived": archived,
         "others": len(every) - len(found),

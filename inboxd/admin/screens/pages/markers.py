@@ -1,7 +1,7 @@
 """Markers in charts: acts of operators, breakers and releases, each at its time.
 
 Promises that visitors of certain tenants see no markers, since these concern all tenants. All
-charts and visitors share one reading for `_FRESH_SECONDS`.
+charts and visitors share one reading of each length for `_FRESH_SECONDS`.
 *See:* `operations/markers.py`; `charts.py`, which draws; `templates/parts.html`, their texts.
 """
 
@@ -16,8 +16,8 @@ from inboxd.operations.markers import happened
 from inboxd.store.markers import Marker
 
 _FRESH_SECONDS: Final = 10.0
-# The longest span of a chart.
-_BACK: Final = timedelta(hours=26)
+# How far back markers are read: as far as the first of these that is as long as the chart.
+_BACK: Final = (timedelta(hours=26), timedelta(days=8), timedelta(days=92))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,10 @@ async def markers_of(visit: PageVisit, steps: Sequence[datetime]) -> list[Placed
     """The markers within these steps, the oldest first; none, if they could not be read."""
     if visit.visitor.tenants is not None:
         return []
+    covered = steps[-1] - steps[0] + 2 * (steps[1] - steps[0])
+    back = next((each for each in _BACK if each >= covered), _BACK[-1])
     found = await visit.shared.get(
-        visit.session, "markers", _FRESH_SECONDS, partial(happened, visit.session, _BACK)
+        visit.session, ("markers", back), _FRESH_SECONDS, partial(happened, visit.session, back)
     )
     return placed(found or [], steps)
 

@@ -3,7 +3,6 @@
 *See:* `operations/overview.py`, whose document the command line prints too.
 """
 
-from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -12,15 +11,19 @@ from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, top_of
 from inboxd.admin.screens.lately import Hour, last_hour, rate
 from inboxd.admin.screens.pages.chart_rows import FAILED, ChartRows
+from inboxd.admin.screens.pages.doctor import examined_briefly
 from inboxd.admin.screens.pages.markers import markers_of
 from inboxd.admin.screens.pages.titles import labels_of
 from inboxd.admin.screens.screen import Elsewhere, PageVisit, Screen, ScreenPage
 from inboxd.model.wording import LINES
+from inboxd.operations.doctor import Verdict
 
 _LANES: Final = 40
 _GROUPS: Final = 6
 _WORKERS: Final = 12
 _RATE_MINUTES: Final = 5
+# Subjects of the doctor's findings that have banners of their own.
+_OWN_BANNERS: Final = ("breakers", "paused")
 _LISTS: Final = {
     table: partial(addresses.with_query, f"/{table}", ()) for table in ("commands", "events")
 }
@@ -31,9 +34,7 @@ async def _overview(visit: PageVisit) -> ScreenPage | Elsewhere:
         return Elsewhere("/events")
     seen = await visit.snapshot.seen()
     found = seen.document
-    sample = found["sample"]
-    now = sample["at"] + timedelta(seconds=sample["age"] + seen.age)
-    hour = await last_hour(visit.session, now)
+    hour = await last_hour(visit.session, seen.now)
     groups = [each for each in await operations.failures(visit.session) if not each.archived]
     shown = {
         "hour": hour,
@@ -59,6 +60,11 @@ async def _overview(visit: PageVisit) -> ScreenPage | Elsewhere:
             for kind in ("event", "command")
         },
     }
+    # Last, when the page itself is read.
+    examined = await examined_briefly(visit)
+    grave = [] if examined is None else examined.at_least(Verdict.WARNING)
+    shown["examined"] = examined
+    shown["problems"] = [each for each in grave if each["subject"] not in _OWN_BANNERS]
     return ScreenPage("overview.html", found, shown)
 
 

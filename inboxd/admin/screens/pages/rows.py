@@ -15,13 +15,15 @@ from typing import Any, Final, cast
 from inboxd import operations
 from inboxd.admin.answers import RequestRefused
 from inboxd.admin.screens import addresses
-from inboxd.admin.screens.charts import Curve, Slice, top_of
+from inboxd.admin.screens.charts import Curve, top_of
 from inboxd.admin.screens.formatting import moment
 from inboxd.admin.screens.pages.chart_rows import DONE, FAILED, ChartRows
 from inboxd.admin.screens.pages.markers import markers_of
+from inboxd.admin.screens.pages.matches import matching_rows
 from inboxd.admin.screens.pages.queries import one_of, page_size, row_number, texts
 from inboxd.admin.screens.pages.row_filters import FILTERS, lane_of, read_query, refuse_guesses
 from inboxd.admin.screens.pages.titles import labels_of, titles_of
+from inboxd.admin.screens.pages.type_slices import MOST, type_slices
 from inboxd.admin.screens.roles import Visitor
 from inboxd.admin.screens.screen import PageVisit, Screen, ScreenPage
 from inboxd.model.lifecycle import Status
@@ -34,8 +36,6 @@ from inboxd.store.wakeups import HotTable
 
 # How long shared values are used again.
 _TOTALS_SECONDS, _FIGURES_SECONDS, _NAMES_SECONDS = 5.0, 10.0, 60.0
-# Types with a slice of their own in the donut.
-_TYPES: Final = 7
 # The five totals, in the order of a row's life: title, field, statuses.
 _TILES: Final[tuple[tuple[str, str, tuple[Status, ...]], ...]] = (
     ("Total", "total", ()),
@@ -72,6 +72,8 @@ async def _list(table: HotTable, visit: PageVisit) -> ScreenPage:
     await operations.mark_replayed(visit.session, table, found.rows)
     names = await _declared(visit) if own is None else None
     silent = not found.rows and own is None
+    filters = {*FILTERS, lane_of(table), "status", "commands"}
+    whole = len(found.rows) if found.next is None and not query.get("below") else None
     shown: dict[str, Any] = {
         "table": table,
         "lane": lane_of(table),
@@ -83,8 +85,8 @@ async def _list(table: HotTable, visit: PageVisit) -> ScreenPage:
         "times": _TIMES,
         "chosen": wanted.statuses,
         "chosen_commands": wanted.commands,
-        "filtered": any(query.get(name) for name in (*FILTERS, "topic", "queue", "status"))
-        or bool(wanted.commands),
+        "filtered": any(query.get(name) for name in filters),
+        "matches": await matching_rows(visit, table, wanted, filters, whole),
         "enqueued": None,
         "declared": {kind: sorted(each) for kind, each in (names or {}).items()},
         "doubts": await _doubts(table, visit, wanted, names) if silent else [],
@@ -171,7 +173,7 @@ async def _figures(table: HotTable, visit: PageVisit, wanted: Filter) -> dict[st
     )
     if figures is None:
         return {"curves": None, "span": span, "spans": SPANS}
-    units, types = figures.units, await _types(table, visit, figures)
+    units = figures.units
     curves = [
         Curve("Succeeded", "good", [unit.succeeded for unit in units], filled=True, rows=DONE),
         Curve("Failed", "bad", [unit.failed for unit in units], rows=FAILED),
@@ -187,18 +189,13 @@ async def _figures(table: HotTable, visit: PageVisit, wanted: Filter) -> dict[st
         "moments": moments,
         "span": figures.span,
         "spans": SPANS,
-        "types": types,
-        "slices": [
-            Slice(each["title"], each["look"], each["count"], each["rows"]) for each in types
-        ],
+        **await _types(table, visit, figures),
     }
 
 
-async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> list[dict[str, Any]]:
-    """The most common types, and all others as one."""
-    common = figures.types[:_TYPES]
-    titles = await titles_of(visit, table.removesuffix("s"), [type_ for type_, _ in common])
-    others = sum(count for _, count in figures.types[_TYPES:])
+async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> dict[str, Any]:
+    """The values for the donut: rows that ended in the span, by type."""
+    common = [type_ for type_, _ in figures.types[:MOST]]
     ended = partial(
         addresses.with_query,
         f"/{table}",
@@ -207,19 +204,8 @@ async def _types(table: HotTable, visit: PageVisit, figures: SpanFigures) -> lis
         since=moment(figures.units[0].at),
         by="ended",
     )
-    found: list[dict[str, Any]] = [
-        {
-            "type": type_,
-            "title": titles[type_],
-            "look": f"hue-{place}",
-            "count": count,
-            "rows": ended(type=type_),
-        }
-        for place, (type_, count) in enumerate(common, start=1)
-    ]
-    rest = {"type": None, "title": "…", "look": f"hue-{_TYPES + 1}", "count": others}
-    rest["rows"] = ended()
-    return [*found, rest] if others else found
+    titles = await titles_of(visit, table.removesuffix("s"), common)
+    return type_slices(figures.types, titles, ended)
 
 
 async def _declared(visit: PageVisit) -> Names | None:

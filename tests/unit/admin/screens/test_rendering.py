@@ -18,6 +18,7 @@ from inboxd.admin.screens import addresses
 from inboxd.admin.screens.formatting import FILTERS
 from inboxd.admin.screens.pages.paging import ListPart
 from inboxd.admin.screens.rendering import LANGUAGES, Renderer
+from inboxd.admin.screens.views import SavedView
 from inboxd.operations.failures import ArchivedGroup
 from inboxd.operations.labels import Label
 from inboxd.operations.lookup import Hit
@@ -124,6 +125,7 @@ def _failures(text: str, archived: ArchivedGroup | None = None) -> tuple[str, di
         "titles": {"event": {text: Label(text, text)}},
         "key": lambda _: text,
         "on": (),
+        "trends": {text: [None, 1, 2]},
         "archived": archived is not None,
         "others": 1,
         "now": NOW,
@@ -135,7 +137,19 @@ def _archived(text: str) -> tuple[str, dict[str, Any]]:
     return _failures(text, ArchivedGroup(NOW, text, text))
 
 
-PAGES: list[Callable[[str], tuple[str, dict[str, Any]]]] = [_error, _find, _failures, _archived]
+def _views(text: str) -> tuple[str, dict[str, Any]]:
+    return "views.html", {
+        "all_views": [SavedView(text, "/events", "type=a.b")],
+        "list": "/events",
+        "filter": text,
+        "most": 20,
+        "longest": 40,
+    }
+
+
+PAGES: list[Callable[[str], tuple[str, dict[str, Any]]]] = [
+    *(_error, _find, _failures, _archived, _views)
+]
 
 
 def _draw(page: Callable[[str], tuple[str, dict[str, Any]]], text: str, language: str) -> str:
