@@ -130,8 +130,9 @@ _ID: Json = {
 _TEXTS = {
     "type": "Rows of this type.",
     "tenant": "Rows of this tenant.",
-    "since": "Rows from this time on: `2h` (ago), or ISO 8601. `by` says which time of a row.",
-    "until": "Rows before this time: `2h` (ago), or ISO 8601.",
+    "since": "Rows from this time on: `2h` (ago), or ISO 8601, in UTC if it has no zone. `by` says "
+    "which time of a row.",
+    "until": "Rows before this time: `2h` (ago), or ISO 8601, in UTC if it has no zone.",
     "error": "Rows whose newest error contains this text.",
     "entity": "Rows of this entity, TYPE:ID, or of all entities of this TYPE.",
     "payload": "Rows whose payload has this field, FIELD=VALUE, or contains this JSON object.",

@@ -17,9 +17,18 @@ from inboxd.cli import background, columns
 from inboxd.cli.background import InBackground
 from inboxd.cli.completion import FAILURE_GROUP, declared
 from inboxd.cli.groups import Options
-from inboxd.cli.options import Force, Previewed, Since, Tenant, actor, named_in
+from inboxd.cli.options import (
+    By,
+    Entity,
+    Force,
+    Previewed,
+    Since,
+    Tenant,
+    Until,
+    actor,
+    named_in,
+)
 from inboxd.errors import UsageError
-from inboxd.model.moments import read_since
 from inboxd.model.row_id import read_row_id
 from inboxd.model.wording import plural
 
@@ -46,15 +55,9 @@ class RowFilter(Options):
     ] = None
     tenant: Tenant = None
     since: Since = None
-
-    def given(self) -> dict[str, Any]:
-        """Return the given options, parsed."""
-        read = {"since": read_since, "batch": read_row_id}
-        return {
-            name: read[name](value) if name in read else value
-            for name, value in asdict(self).items()
-            if value is not None
-        }
+    until: Until = None
+    by: By = None
+    entity: Entity = None
 
 
 _MORE = {
@@ -136,10 +139,11 @@ def selected(
     verb: "Verb", ids: Sequence[str] | None, wanted: RowFilter, given: ActingOnRows
 ) -> "Selection | None":
     """Return the filter; None: the rows are named by ids. Raises UsageError for both or neither."""
-    from inboxd.operations import Selection
+    from inboxd.operations import read_selection
 
-    filters = wanted.given()
-    if bool(ids) + bool(filters) + given.everything != 1:
+    filters: dict[str, str | None] = asdict(wanted)
+    is_filtered = any(value is not None for value in filters.values())
+    if bool(ids) + is_filtered + given.everything != 1:
         raise UsageError(
             f"select the rows to be {_DONE[verb].lower()}: give ids, or a filter such as --type, "
             "or --all; only one of them."
@@ -147,7 +151,7 @@ def selected(
     given.refuse_without_background()
     if ids and given.background:
         raise UsageError("--background does not take ids: give a filter, or --all.")
-    return None if ids else Selection(**filters)
+    return None if ids else read_selection(filters)
 
 
 def move(

@@ -7,13 +7,10 @@ settings declare is changed only there.
 
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 
@@ -103,33 +100,20 @@ class EndpointBounds(Options):
 
     def given(self) -> dict[str, Any]:
         """Return the given options, parsed. Raises UsageError."""
+        from inboxd.operations.endpoints import read_disable_after, read_rate
+
         read: dict[str, Any] = {}
         if self.ordered is not None:
             read["ordered"] = self.ordered
         if self.events is not None:
             read["events"] = self.events
         if self.rate is not None:
-            read["rate"] = None if self.rate == NO_BOUND else _rate(self.rate)
+            read["rate"] = None if self.rate == NO_BOUND else read_rate(self.rate)
         if self.concurrency is not None:
             read["concurrency"] = self.concurrency or None
         if self.disable_after is not None:
-            read["disable_after"] = _positive(self.disable_after)
+            read["disable_after"] = read_disable_after(self.disable_after)
         return read
-
-
-def _rate(text: str) -> str:
-    from inboxd.settings.values import format_rate, parse_rate
-
-    try:
-        return format_rate(parse_rate(text))
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-def _positive(text: str) -> timedelta:
-    if not (found := duration.parse(text)):
-        raise UsageError("--disable-after must be longer than 0s.")
-    return found
 
 
 def _for(row: Mapping[str, Any]) -> str | None:
@@ -296,23 +280,11 @@ def change(
 
 
 def _remark_on(url: str, settings: "Settings") -> None:
-    """Print a remark if these settings forbid sending to the address."""
-    from inboxd.outbound.addresses import Allowed
+    """Print remarks if these settings forbid sending to the address."""
+    from inboxd.operations.endpoints import url_remarks
 
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme == "http" and settings.outbound.webhooks.require_https:
-        remark(
-            "inboxd: outbound.webhooks.require_https is set, so workers send nothing to an http "
-            "URL: use https"
-        )
-    with suppress(ValueError):  # a name, whose addresses may change
-        ip_address(host)
-        if not Allowed(settings.outbound.webhooks.allow).permits(host):
-            remark(
-                f"inboxd: {host} is not a public address: workers send nothing to it unless "
-                "outbound.webhooks.allow in their settings contains its range"
-            )
+    for each in url_remarks(settings, url):
+        remark(f"inboxd: {each}")
 
 
 @app.command("remove", epilog=examples("inboxd endpoints remove acme --yes"))

@@ -14,7 +14,6 @@ from inboxd.cli.exits import Exit
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Acting, Asking, Looking, examples
 from inboxd.cli.output import TableColumn
-from inboxd.errors import UsageError
 
 app = CommandGroup(
     no_args_is_help=True, help="Show sources of messages, and set where they continue."
@@ -84,14 +83,9 @@ def reset(
 ) -> None:
     """Continue a stream elsewhere: messages in between are skipped, or become events again."""
     from inboxd import operations
+    from inboxd.operations.messages import check_has_positions
 
-    source = given.settings.inbound.messages.get(name)
-    broker = None if source is None else given.settings.brokers.get(source.broker)
-    if source is not None and source.rabbitmq_queue and broker and broker.kind == "rabbitmq":
-        raise UsageError(
-            f"{name} is a RabbitMQ queue, which has no positions: the broker delivers whatever "
-            "waits in it."
-        )
+    check_has_positions(given.settings, name)
     given.do(operations.reset_stream, name, stream, to)
     where = f"after {to}" if to.isdecimal() else f"with the {to} message"
     told = f"Stream {stream} of {name} continues {where}, within seconds"

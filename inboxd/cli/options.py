@@ -51,6 +51,32 @@ Since = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Only rows created since: 2h, 7d, or a time in ISO 8601."),
 ]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="TIME",
+        help="Only rows settled before TIME; unsettled rows: created before TIME.",
+    ),
+]
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="WHAT",
+        help="The time that --since and --until select by: `created` (default); `ended`: "
+        "settled or a dead letter; `failed`: a failed attempt; `done`: ended or failed; "
+        "`waiting`: created and not ended.",
+    ),
+]
+Entity = Annotated[
+    str | None,
+    typer.Option(
+        "--entity",
+        metavar="TYPE[:ID]",
+        help="Only this entity, or all entities of this type.",
+    ),
+]
 Statuses = Annotated[
     list[Status] | None,
     typer.Option(

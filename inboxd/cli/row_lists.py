@@ -34,29 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ListFilter(Options):
-    until: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Only rows settled before TIME; unsettled rows: created before TIME.",
-        ),
-    ] = None
-    by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHAT",
-            help="The time that --since and --until select by: `created` (default); `ended`: "
-            "settled or a dead letter; `failed`: a failed attempt; `done`: ended or failed; "
-            "`waiting`: created and not ended.",
-        ),
-    ] = None
+    """Filter options of lists and counts that `RowFilter` does not have."""
+
     error: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="Only rows whose newest error contains TEXT."),
-    ] = None
-    entity: Annotated[
-        str | None,
-        typer.Option(metavar="TYPE[:ID]", help="Only this entity, or all entities of this type."),
     ] = None
     payload: Annotated[
         str | None,

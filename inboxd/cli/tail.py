@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from inboxd.cli.completion import declared
-from inboxd.cli.options import Asking, Tenant
+from inboxd.cli.options import Asking, Entity, Tenant
 from inboxd.cli.output import print_json, remark, say, show
 
 if TYPE_CHECKING:
@@ -36,10 +36,7 @@ def tail(
         ),
     ] = None,
     tenant: Tenant = None,
-    entity: Annotated[
-        str | None,
-        typer.Option(metavar="TYPE[:ID]", help="Only this entity, or all entities of this type."),
-    ] = None,
+    entity: Entity = None,
     payload: Annotated[
         str | None,
         typer.Option(metavar="FIELD=VALUE", help="Only rows whose payload has this value."),

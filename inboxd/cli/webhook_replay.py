@@ -1,31 +1,20 @@
 """`inboxd webhooks replay`: sends a stored request again, to any URL.
 
-Promises: the body is sent exactly as it came; it is signed anew if the settings have a key of its
-source that can sign, since a receiver refuses an old signature as stale; its id stays, so a
-receiver that has it takes it for a duplicate. A secret in the request itself, such as a bearer
-token, is sent only with `--with-secret`. The audit records actor, receipt and URL.
+Promises: a secret in the request itself, such as a bearer token, is sent only with `--with-secret`.
+The audit records actor, receipt and URL.
+*See:* `operations/receipts.py`, which makes the request.
 """
 
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from inboxd.cli.options import Acting, actor
-from inboxd.cli.receipts import body_of, headers_of, receipt_of
-from inboxd.cli.webhook_send import (
-    Seconds,
-    WithSecret,
-    print_answer,
-    refuse_to_reveal,
-    verifier_for,
-)
-from inboxd.errors import UsageError
+from inboxd.cli.webhook_send import Seconds, WithSecret, print_answer, refuse_to_reveal
 from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:
-    from inboxd.settings import Settings
-    from inboxd.store.receipts import ReceiptRow
+    from inboxd.operations.receipts import RequestAgain
     from inboxd.store.session import Session
 
 
@@ -56,46 +45,19 @@ def replay(
     wanted, who = read_row_id(which), actor()
     parts_of(url)
 
-    async def look(session: "Session") -> "tuple[ReceiptRow, dict[str, str]]":
+    async def look(session: "Session") -> "RequestAgain":
         from inboxd import operations
+        from inboxd.operations.receipts import request_again
 
-        row = await receipt_of(session, wanted, raw=True)
-        body = body_of(row)
-        signed = (
-            {} if original else _signed(given.settings, row, body, url, with_secret=with_secret)
-        )
-        target = f"receipt {row['receipt_id']}"
-        await operations.sent_again(session, target, url, actor=who, reason=given.reason)
-        return row, signed
+        made = await request_again(session, given.settings, wanted, original=original)
+        refuse_to_reveal(made.source, made.secret_header, url, with_secret=with_secret)
+        await operations.sent_again(session, made.target, url, actor=who, reason=given.reason)
+        return made
 
-    row, signed = given.ask(look)
-    body, kept = body_of(row), headers_of(row)
-    headers = {"content-type": row["content_type"], **kept, **signed}
+    made = given.ask(look)
     told = {
-        "receipt": str(row["receipt_id"]),
-        "source": row["source"],
-        "signed": "anew" if signed else "as it came",
+        "receipt": str(made.receipt_id),
+        "source": made.source,
+        "signed": "anew" if made.signed else "as it came",
     }
-    sent = {name: value for name, value in headers.items() if value is not None}
-    print_answer(given, post(url, body, sent, timeout), told)
-
-
-def _signed(
-    settings: "Settings", row: "ReceiptRow", body: bytes, url: str, *, with_secret: bool
-) -> dict[str, str]:
-    """Return the headers of a new signature; empty if the settings have no key that can sign.
-
-    Raises UsageError if the headers would reveal a secret to the URL.
-    """
-    source = settings.inbound.webhooks.get(row["source"])
-    if source is None:
-        return {}
-    verifier = verifier_for(row["source"], source)
-    kind, _, name = (verifier.default_dedup_key or "").partition(":")
-    id_ = headers_of(row).get(name) if kind == "header" else None
-    try:
-        signed = verifier.sign(body, id_ or str(row["receipt_id"]), time.time())
-    except UsageError:
-        return {}
-    refuse_to_reveal(row["source"], verifier, signed, url, with_secret=with_secret)
-    return signed
+    print_answer(given, post(url, made.body, made.headers, timeout), told)

@@ -17,13 +17,12 @@ import typer
 from inboxd.cli.exits import Exit
 from inboxd.cli.options import Asking, Config, load_settings
 from inboxd.cli.output import Document, Fields, Part, print_json
-from inboxd.errors import SettingsError, UnknownName, UsageError
+from inboxd.errors import UnknownName, UsageError
 from inboxd.model.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from inboxd.cli.posting import Posted
     from inboxd.settings import Settings, WebhookSource
-    from inboxd.signatures import Verifier
 
 
 def source_names(context: typer.Context, incomplete: str) -> list[str]:
@@ -93,6 +92,7 @@ def send(
     from inboxd.cli.posting import parts_of, post
     from inboxd.inbound.openapi import MEDIA_TYPES
     from inboxd.settings.values import is_loopback
+    from inboxd.signatures.sources import secret_header, verifier_for
 
     settings = given.settings
     one = source_of(settings, source)
@@ -102,7 +102,7 @@ def send(
     verifier = verifier_for(source, one)
     signed = verifier.sign(body, id or f"msg_{uuid4().hex}", time.time())
     if url is not None and not is_loopback(parts_of(url).hostname or ""):
-        refuse_to_reveal(source, verifier, signed, url, with_secret=with_secret)
+        refuse_to_reveal(source, secret_header(verifier, signed), url, with_secret=with_secret)
     headers = {"content-type": MEDIA_TYPES[one.body], **signed, **more}
     print_answer(given, post(where, body, headers, timeout), {"source": source})
 
@@ -140,30 +140,20 @@ def address_of(settings: "Settings", name: str) -> str:
     return f"{base_url(http)}/in/{name}"
 
 
-def verifier_for(name: str, source: "WebhookSource") -> "Verifier":
-    """Return the verifier that signs for a source. Raises SettingsError with the source's name."""
-    from inboxd.inbound.compiling import verifier_of
+def refuse_to_reveal(source: str, header: str | None, url: str, *, with_secret: bool) -> None:
+    """Raise UsageError if a header would reveal a secret to the URL or to a network.
 
-    try:
-        return verifier_of(source)
-    except SettingsError as error:
-        raise SettingsError(f"[inbound.webhooks.{name}]: {error}") from error
-
-
-def refuse_to_reveal(
-    source: str, verifier: "Verifier", signed: Mapping[str, str], url: str, *, with_secret: bool
-) -> None:
-    """Raise UsageError if these headers would reveal a secret to the URL or to a network."""
+    header: the name of the header that contains the secret; None: no header does.
+    """
     from inboxd.cli.posting import parts_of
     from inboxd.settings.values import is_private_url
 
-    revealing = sorted(signed.keys() & verifier.secret_headers)
-    if not revealing:
+    if header is None:
         return
     host = parts_of(url).hostname
     if not with_secret:
         raise UsageError(
-            f"requests of {source} contain its secret, in the header {revealing[0]}: nothing was "
+            f"requests of {source} contain its secret, in the header {header}: nothing was "
             f"sent, so that {host} does not learn it. --with-secret sends it nevertheless; better, "
             "give that receiver its own secret."
         )

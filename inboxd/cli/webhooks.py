@@ -18,7 +18,7 @@ from inboxd.cli import columns
 from inboxd.cli.groups import CommandGroup, Options
 from inboxd.cli.options import Acting, Force, Looking, Since, actor, examples
 from inboxd.cli.output import Document, Fields, Part, TableColumn
-from inboxd.cli.receipts import body_of, events_of, headers_of, readable, receipt_of
+from inboxd.cli.receipts import readable
 from inboxd.cli.webhook_replay import replay
 from inboxd.cli.webhook_send import openapi, send, source_names, source_of
 from inboxd.model.moments import read_since
@@ -179,6 +179,8 @@ def show(
     given: Looking,
 ) -> None:
     """Show one receipt: its time and address, and the state of its events."""
+    from inboxd.operations.receipts import body_of, events_of, headers_of, receipt_of
+
     wanted = read_row_id(which)
 
     async def look(session: "Session") -> "tuple[ReceiptRow, list[dict[str, Any]]]":
@@ -204,6 +206,8 @@ _EVENTS = (
 
 
 def _parts(row: "ReceiptRow", events: list[dict[str, Any]], *, payload: bool) -> Iterator[Part]:
+    from inboxd.operations.receipts import headers_of
+
     yield Fields(
         {
             "receipt": row["receipt_id"],

@@ -4,27 +4,27 @@ Promises: any other text is refused with a remedy.
 Known limit: times relative to now use this machine's clock.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from inboxd.errors import UsageError
 from inboxd.model import duration
 
 
-def read_since(text: str) -> datetime:
-    """Read a time: a duration before now ("2h"), or ISO 8601, local time without a zone.
+def read_since(text: str, zone: tzinfo | None = None) -> datetime:
+    """Read a time: a duration before now ("2h"), or ISO 8601.
 
-    Raises UsageError.
+    zone: the zone of a time without one; None: that of this machine. Raises UsageError.
     """
-    return _read(text, -1)
+    return _read(text, -1, zone)
 
 
-def read_back(text: str) -> datetime | timedelta:
+def read_back(text: str, zone: tzinfo | None = None) -> datetime | timedelta:
     """Read a time like `read_since`; a duration is returned for callers with another clock.
 
     Raises UsageError.
     """
     try:
-        return datetime.fromisoformat(text).astimezone(UTC)
+        return with_zone(datetime.fromisoformat(text), zone).astimezone(UTC)
     except (ValueError, OverflowError):
         pass
     try:
@@ -33,13 +33,18 @@ def read_back(text: str) -> datetime | timedelta:
         raise _unreadable(text) from None
 
 
-def read_until(text: str) -> datetime:
+def read_until(text: str, zone: tzinfo | None = None) -> datetime:
     """Read a time: "now", a duration from now ("2h"), or ISO 8601 as above. Raises UsageError."""
-    return _read("0s" if text == "now" else text, 1)
+    return _read("0s" if text == "now" else text, 1, zone)
 
 
-def _read(text: str, direction: int) -> datetime:
-    found = read_back(text)
+def with_zone(at: datetime, zone: tzinfo | None) -> datetime:
+    """Return the time, with this zone if it has none."""
+    return at if at.tzinfo else at.replace(tzinfo=zone)
+
+
+def _read(text: str, direction: int, zone: tzinfo | None) -> datetime:
+    found = read_back(text, zone)
     if isinstance(found, datetime):
         return found
     try:

@@ -23,11 +23,33 @@ from inboxd.operations.ability import (
     why_denied,
 )
 from inboxd.operations.archived_groups import archive_group, unarchive_group
-from inboxd.operations.audit import actions, acts_on, all_actions, sent_again, viewed
+from inboxd.operations.audit import (
+    actions,
+    acts_on,
+    all_actions,
+    seen_entry,
+    sent_again,
+    viewed,
+)
 from inboxd.operations.batch_details import Members, batch_details, batch_rows, members_of
-from inboxd.operations.batches import BatchEnded, cancel_batch, check_kind, close_batch, resumable
+from inboxd.operations.batches import (
+    BatchEnded,
+    cancel_batch,
+    check_cancel,
+    check_close,
+    check_kind,
+    close_batch,
+    resumable,
+)
 from inboxd.operations.breakers import force_breaker, one_breaker
-from inboxd.operations.bulk import ActionPreview, Selection, Terms, act_on_all, preview
+from inboxd.operations.bulk import (
+    ActionPreview,
+    Selection,
+    Terms,
+    act_on_all,
+    preview,
+    read_selection,
+)
 from inboxd.operations.bulk_orders import (
     OrderTerms,
     Verb,
@@ -48,6 +70,7 @@ from inboxd.operations.edits import (
     preview_edit,
 )
 from inboxd.operations.endpoints import (
+    SeenDeliveries,
     add_endpoint,
     change_endpoint,
     deliveries,
@@ -57,6 +80,7 @@ from inboxd.operations.endpoints import (
     one_endpoint,
     remove_endpoint,
     resend_deliveries,
+    resendable,
     rotate_endpoint,
     send_to_endpoint,
 )
@@ -68,7 +92,7 @@ from inboxd.operations.held_rows import Done, ExpectedRows, RowId
 from inboxd.operations.labels import Tenants, declared_labels, label_rows, type_labels
 from inboxd.operations.lately import SpanFigures, done_lately
 from inboxd.operations.lookup import Hit, look_up
-from inboxd.operations.messages import reset_stream
+from inboxd.operations.messages import one_stream, reset_stream
 from inboxd.operations.names import Named, check_declared, check_known, remarks, unknown
 from inboxd.operations.order_controls import (
     abort_order,
@@ -118,6 +142,7 @@ __all__ = [
     "ReadOnlyReason",
     "ReservedAction",
     "RowId",
+    "SeenDeliveries",
     "Selection",
     "SpanFigures",
     "Story",
@@ -137,6 +162,8 @@ __all__ = [
     "batch_rows",
     "cancel_batch",
     "change_endpoint",
+    "check_cancel",
+    "check_close",
     "check_control",
     "check_declared",
     "check_kind",
@@ -167,6 +194,7 @@ __all__ = [
     "one_breaker",
     "one_endpoint",
     "one_order",
+    "one_stream",
     "order",
     "orders",
     "origin_of",
@@ -178,18 +206,21 @@ __all__ = [
     "prioritize",
     "read_filter",
     "read_only_reason",
+    "read_selection",
     "remarks",
     "remove_endpoint",
     "replay_with",
     "replays_of",
     "reschedule",
     "resend_deliveries",
+    "resendable",
     "reset_stream",
     "resumable",
     "resume",
     "resume_order",
     "rotate_endpoint",
     "search",
+    "seen_entry",
     "send_to_endpoint",
     "sent_again",
     "told",

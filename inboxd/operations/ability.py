@@ -42,6 +42,10 @@ ReservedAction = Literal[
     "replay-with",
     "edit",
     "drain",
+    "add endpoint",
+    "change endpoint",
+    "rotate endpoint",
+    "remove endpoint",
     "erase",
 ]
 # Rights that not every operator has. Locking a row needs the right to change it.
@@ -80,6 +84,19 @@ RIGHTS: Final[Mapping[ReservedAction, Sequence[NeededRight]]] = {
     "replay-with": (NeededRight("EXECUTE", "replace_payload"),),
     "edit": (NeededRight("EXECUTE", "edit_payload"),),
     "drain": (NeededRight("EXECUTE", "receive"), NeededRight("EXECUTE", "erased")),
+    "add endpoint": (NeededRight("INSERT", "endpoints"),),
+    "change endpoint": (
+        NeededRight(
+            "UPDATE",
+            "endpoints",
+            "url, types, ordered, events, rate, concurrency, disable_after",
+        ),
+    ),
+    "rotate endpoint": (
+        NeededRight("SELECT", "endpoints", "secrets"),
+        NeededRight("UPDATE", "endpoints", "secrets"),
+    ),
+    "remove endpoint": (NeededRight("DELETE", "endpoints"),),
     "erase": (
         NeededRight("UPDATE", "events_history"),
         NeededRight("UPDATE", "commands_history"),

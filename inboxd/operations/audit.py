@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
-from inboxd.errors import UsageError
+from inboxd.errors import Conflict, UsageError
 from inboxd.model.spelling import did_you_mean
 from inboxd.store import finding
 from inboxd.store import operations as store
@@ -47,15 +47,45 @@ class FoundActions:
 
 
 async def sent_again(
-    session: Session, target: str, url: str, *, actor: str, reason: str | None = None
+    session: Session,
+    target: str,
+    url: str,
+    *,
+    actor: str,
+    reason: str | None = None,
+    seen: int | None = None,
 ) -> None:
     """Record that a stored request is sent to a URL.
 
     It records only the host: the path may be a secret, and readers of the audit may not see URLs.
+    seen: the newest such entry that the actor saw (`seen_entry`). Raises Conflict if there is a
+    newer one.
     """
     async with session.connection.transaction():
+        if seen is not None:
+            await refuse_if_done_since(session, "send", target, seen)
         host = urlsplit(url).hostname
         await store.record(session, actor, "send", target, reason, 1, to=host)
+
+
+async def seen_entry(session: Session, action: store.Audited, target: str) -> int:
+    """Return the newest entry for an action on a target with this end; 0: none. A form keeps it."""
+    return await store.newest_entry(session, action, target, LOOKED_AT)
+
+
+async def refuse_if_done_since(
+    session: Session, action: store.Audited, target: str, seen: int
+) -> None:
+    """Raise Conflict if the action was done since; others wait until the transaction ends.
+
+    For actions whose repetition only the audit shows. seen: the newest entry that the actor saw
+    (`seen_entry`).
+    """
+    await store.hold_target(session, target)
+    if await seen_entry(session, action, target) != seen:
+        raise Conflict(
+            "another operator has done this meanwhile; nothing was changed: look at it again"
+        )
 
 
 async def viewed(session: Session, target: str, *, actor: str) -> None:

@@ -21,7 +21,7 @@ from inboxd.store.connections import Row
 from inboxd.store.session import Session
 
 STEPS = 1_000
-_SHOWN = 100
+SHOWN = 100
 _LOOKED = 1_000
 
 
@@ -68,11 +68,11 @@ async def batch_details(
         **dict(row),
         "steps": await _steps(session, row),
         "waits_for": await waits_of(session, row["batch_id"]) if waits else [],
-        "waiting": _dicts(await batch_listing.continuations(session, row["batch_id"], _SHOWN)),
+        "waiting": _dicts(await batch_listing.continuations(session, row["batch_id"], SHOWN)),
         "created": [{key: getattr(each, key) for key in keys} for each in created],
         "failures": []
         if waits
-        else _dicts(await batch_listing.failures(session, row["id"], _SHOWN)),
+        else _dicts(await batch_listing.failures(session, row["id"], SHOWN)),
     }
 
 
@@ -106,7 +106,7 @@ async def members_of(
     )
     rows = [_member(row) for row in found if row["id"] is not None]
     next_ = rows[limit - 1]["id"] if len(rows) > limit else found[0]["high"]
-    nested = [] if after else _dicts(await batch_listing.nested(session, batch, _SHOWN))
+    nested = [] if after else _dicts(await batch_listing.nested(session, batch, SHOWN))
     return Members(rows[:limit], nested, next_, found[0]["settled"] < _LOOKED)
 
 

@@ -1,13 +1,17 @@
 """Cancels batches and workflows, and closes batches by hand.
 
-Promises: after the commit no member of a cancelled batch starts; this session and the workers end
-the members page by page.
+Promises: after the commit no member of a cancelled batch starts; this session ends the members page
+by page for as long as its caller allows, and the workers end the others.
 Known limit: running members are only asked to stop, as single commands are; dead letters stay dead
 letters.
 """
 
-from typing import Literal, NamedTuple
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
+
+import anyio
 
 from inboxd.errors import Conflict, NotFound
 from inboxd.operations.bulk import Selection, preview
@@ -18,6 +22,7 @@ from inboxd.store.connections import Row
 from inboxd.store.session import Session
 
 Kind = Literal["batch", "workflow"]
+AnyRow = Row | Mapping[str, Any]
 
 
 class BatchEnded(NamedTuple):
@@ -35,46 +40,63 @@ async def cancel_batch(
     actor: str,
     reason: str | None = None,
     kind: Kind | None = None,
+    within: float = math.inf,
 ) -> BatchEnded:
     """Cancel a batch or workflow: members that have not started end, running ones are asked to.
 
-    kind: the kind that it must have. Raises NotFound, or Conflict if it has another kind, has ended
-    or is being cancelled; then nothing is changed.
+    kind: the kind that it must have. within: seconds to end its members; workers end the others.
+    Raises NotFound, or Conflict if it has another kind, has ended or is being cancelled; then
+    nothing is changed.
     """
     async with session.connection.transaction():
         row = await _hold(session, id)
         check_kind(row, kind)
-        if row["unsettled"] == 0 and (row["closed_at"] or row["ending"]) is not None:
-            raise Conflict(f"{_named(row)} has ended ({row['status']}); nothing was changed")
-        if row["ending"] is not None:
-            raise Conflict(f"{_named(row)} is being cancelled already; nothing was changed")
+        check_cancel(row)
         await batch_listing.cancel(session, row["id"])
         await audit.record(
             session, actor, "cancel", f"{row['kind']} {row['id']}", reason, row["unsettled"]
         )
         await wakeups.notify(session.connection, session.sql, "commands")
-    await _fold(session, row["id"])
+    await _fold(session, [row["id"]], within)
     return BatchEnded(row["id"], row["name"], row["unsettled"])
 
 
 async def close_batch(
-    session: Session, id: int | UUID, *, actor: str, reason: str | None = None
+    session: Session,
+    id: int | UUID,
+    *,
+    actor: str,
+    reason: str | None = None,
+    within: float = math.inf,
 ) -> BatchEnded:
     """Close an open batch, even an expired one: it ends when its members have ended.
 
-    Raises NotFound, or Conflict if it is closed; then nothing is changed.
+    within: as for `cancel_batch`. Raises NotFound, or Conflict if it is closed; then nothing is
+    changed.
     """
     async with session.connection.transaction():
         row = await _hold(session, id)
-        if row["closed_at"] is not None:
-            raise Conflict(f"{_named(row)} is closed already; nothing was changed")
+        check_close(row)
         todo = await store.close(session.connection, session.sql, row["batch_id"])
         await audit.record(
             session, actor, "close", f"{row['kind']} {row['id']}", reason, row["unsettled"]
         )
-    for batch in todo:
-        await _fold(session, batch)
+    await _fold(session, todo, within)
     return BatchEnded(row["id"], row["name"], row["unsettled"])
+
+
+def check_cancel(row: AnyRow) -> None:
+    """Raise Conflict if the batch has ended, or is being cancelled."""
+    if row["unsettled"] == 0 and (row["closed_at"] or row["ending"]) is not None:
+        raise Conflict(f"{_named(row)} has ended ({row['status']}); nothing was changed")
+    if row["ending"] is not None:
+        raise Conflict(f"{_named(row)} is being cancelled already; nothing was changed")
+
+
+def check_close(row: AnyRow) -> None:
+    """Raise Conflict if the batch is closed."""
+    if row["closed_at"] is not None:
+        raise Conflict(f"{_named(row)} is closed already; nothing was changed")
 
 
 async def resumable(session: Session, id: int | UUID) -> None:
@@ -113,7 +135,7 @@ def _unknown(id: int | UUID) -> NotFound:
     )
 
 
-def _named(row: Row) -> str:
+def _named(row: AnyRow) -> str:
     return (
         f"{row['kind']} {row['id']} ({row['name']})"
         if row["name"]
@@ -121,9 +143,12 @@ def _named(row: Row) -> str:
     )
 
 
-async def _fold(session: Session, batch: int | None) -> None:
-    """Fold a batch and those that it is nested in; workers fold the batches nested in it."""
-    while batch is not None:
-        folded = await store.fold(session.connection, session.sql, [batch])
-        more = any(each.more for each in folded)
-        batch = batch if more else next((each.parent for each in folded), None)
+async def _fold(session: Session, batches: Sequence[int], within: float) -> None:
+    """Fold batches and those that they are nested in; workers fold the batches nested in them."""
+    with anyio.move_on_after(within):
+        for each in batches:
+            batch: int | None = each
+            while batch is not None:
+                folded = await store.fold(session.connection, session.sql, [batch])
+                more = any(found.more for found in folded)
+                batch = batch if more else next((found.parent for found in folded), None)

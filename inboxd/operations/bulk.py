@@ -7,9 +7,9 @@ each row once, and no row that was written after it began.
 Known limit: rows that begin to match below the action's current id are not visited.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from time import monotonic
 from typing import Any
 from uuid import UUID
@@ -17,13 +17,17 @@ from uuid import UUID
 import anyio
 
 from inboxd.errors import NotFound, UsageError
+from inboxd.model.moments import read_since
+from inboxd.model.row_id import read_row_id
 from inboxd.operations.consequences import Consequences, consequences_of
 from inboxd.operations.failures import whole_name
+from inboxd.operations.filters import read_entity, read_when
 from inboxd.operations.held_rows import ExpectedRows, RowId, hold, seen_as
 from inboxd.operations.rows import ROW_ACTIONS, Action
 from inboxd.settings import Settings
 from inboxd.store import operations as store
 from inboxd.store import wakeups
+from inboxd.store.finding import When
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
@@ -55,15 +59,20 @@ class Terms:
 class Selection:
     """Selects rows among those whose status allows an action; None selects any.
 
-    lane: topic or queue. error: a part of the newest error. group: the fingerprint of a failure
-    group, or its beginning. batch: its number or uuid; members of nested batches match too.
-    tenants: the only tenants whose rows the actor may act on.
+    lane: topic or queue. until: only times before it. by: the time of a row that since and until
+    select by, as in `store.finding.Filter`; None: created. entity: TYPE or TYPE:ID. error: a part
+    of the newest error. group: the fingerprint of a failure group, or its beginning. batch: its
+    number or uuid; members of nested batches match too. tenants: the only tenants whose rows the
+    actor may act on.
     """
 
     type: str | None = None
     lane: str | None = None
     tenant: str | None = None
     since: datetime | None = None
+    until: datetime | None = None
+    by: When | None = None
+    entity: str | None = None
     error: str | None = None
     group: str | None = None
     batch: int | UUID | None = None
@@ -84,6 +93,40 @@ class Selection:
         if self.tenant is None:
             return self.tenants
         return (self.tenant,) if self.tenants is None or self.tenant in self.tenants else ()
+
+
+def read_selection(
+    texts: Mapping[str, str | None],
+    *,
+    tenants: Collection[str] | None = None,
+    zone: tzinfo | None = None,
+) -> Selection:
+    """Read a selection; a missing text, or None, selects any row.
+
+    texts, zone: as in a list's filter (`filters.read_filter`). tenants: see `Selection`. Raises
+    UsageError.
+    """
+    since, until, batch, entity = (
+        texts.get(name) for name in ("since", "until", "batch", "entity")
+    )
+    by = read_when(texts.get("by") or "created")
+    if by != "created" and since is None and until is None:
+        raise UsageError(f"by {by!r} needs a time: give since or until")
+    if entity is not None and not any(read_entity(entity)):
+        raise UsageError(f"{entity!r} is not a valid entity: give TYPE or TYPE:ID")
+    return Selection(
+        type=texts.get("type"),
+        lane=texts.get("lane"),
+        tenant=texts.get("tenant"),
+        since=None if since is None else read_since(since, zone),
+        until=None if until is None else read_since(until, zone),
+        by=None if by == "created" else by,
+        entity=entity,
+        error=texts.get("error"),
+        group=texts.get("group"),
+        batch=None if batch is None else read_row_id(batch),
+        tenants=None if tenants is None else tuple(sorted(tenants)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +242,9 @@ async def match_of(
         batches = await store.batches_within(session, wanted.batch)
         if not batches:
             raise NotFound(f"there is no batch {wanted.batch}; nothing was changed")
-    if wanted.error is not None:
+    if wanted.error is not None or wanted.by in ("failed", "done"):
         session.refuse_withheld("error texts")
+    entity_type, entity_id = read_entity(wanted.entity or "")
     return store.Match(
         statuses,
         wanted.type,
@@ -210,4 +254,8 @@ async def match_of(
         wanted.error,
         wanted.group,
         batches,
+        wanted.until,
+        entity_type,
+        entity_id,
+        wanted.by,
     )

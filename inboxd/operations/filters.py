@@ -7,6 +7,7 @@ database is used.
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from datetime import tzinfo
 from typing import TYPE_CHECKING, cast, get_args
 
 from inboxd.errors import UsageError
@@ -28,28 +29,36 @@ def read_filter(
     *,
     statuses: Collection[str] = (),
     commands: Collection[str] = (),
+    zone: tzinfo | None = None,
 ) -> Filter:
     """Read a filter; a missing text, or None, does not filter.
 
     type, tenant, lane (topic or queue), error: plain. since, until: "2h" or ISO 8601. entity: TYPE
-    or TYPE:ID. payload: FIELD=VALUE or JSON. by: see `Filter`. Raises UsageError.
+    or TYPE:ID. payload: FIELD=VALUE or JSON. by: see `Filter`. zone: of times without a zone; None:
+    the zone of this machine. Raises UsageError.
     """
     since, until, payload = (texts.get(name) for name in ("since", "until", "payload"))
-    entity_type, _, entity_id = (texts.get("entity") or "").partition(":")
+    entity_type, entity_id = read_entity(texts.get("entity") or "")
     return Filter(
         type=texts.get("type"),
         tenant=texts.get("tenant"),
         lane=texts.get("lane"),
         error=texts.get("error"),
-        since=None if since is None else read_since(since),
-        until=None if until is None else read_since(until),
+        since=None if since is None else read_since(since, zone),
+        until=None if until is None else read_since(until, zone),
         payload=() if payload is None else containing(payload),
-        entity_type=entity_type or None,
-        entity_id=entity_id or None,
+        entity_type=entity_type,
+        entity_id=entity_id,
         statuses=tuple(map(_status, statuses)),
         commands=tuple(map(_status, commands)),
-        by=_when(texts.get("by") or "created"),
+        by=read_when(texts.get("by") or "created"),
     )
+
+
+def read_entity(text: str) -> tuple[str | None, str | None]:
+    """Return the type and the id of "TYPE:ID"; None: any."""
+    type_, _, id_ = text.partition(":")
+    return type_ or None, id_ or None
 
 
 def containing(text: str) -> tuple[str, ...]:
@@ -104,7 +113,8 @@ def names_of(table: HotTable, wanted: "Filter | Selection") -> Iterator[tuple[Na
     return ((kind, name) for kind, name in given.items() if name is not None)
 
 
-def _when(text: str) -> When:
+def read_when(text: str) -> When:
+    """Read the time of a row that `since` and `until` select by. Raises UsageError."""
     if text not in get_args(When):
         raise UsageError(f"by must be one of {', '.join(get_args(When))}, not {text!r}")
     return cast("When", text)

@@ -13,11 +13,13 @@ from typing import Any
 
 from inboxd.errors import NotFound, UsageError
 from inboxd.model.spelling import did_you_mean
+from inboxd.operations.audit import refuse_if_done_since
+from inboxd.settings import Settings
 from inboxd.store import message_readers
 from inboxd.store import operations as audit
 from inboxd.store import stream_positions as store
 from inboxd.store.session import Session
-from inboxd.store.stream_positions import Begins
+from inboxd.store.stream_positions import Begins, StreamRow
 
 _BEGINS: Mapping[str, Begins] = {"oldest": "oldest", "newest": "newest"}
 # States of workers, the most informative first.
@@ -25,18 +27,57 @@ _STATES = ("reading", "lost", "paused", "away", "failing", "standby")
 _MOST_DIGITS = 18  # that fit into a bigint
 
 
+async def one_stream(session: Session, source: str, stream: str) -> StreamRow:
+    """Return a stream of a source. Raises NotFound."""
+    found = await store.one(session, source, stream)
+    if found is None:
+        raise NotFound(await _unknown(session, source, stream))
+    return found
+
+
+def has_positions(settings: Settings, source: str) -> bool:
+    """Return False if the settings say that a source has no positions, as a RabbitMQ queue."""
+    found = settings.inbound.messages.get(source)
+    broker = None if found is None else settings.brokers.get(found.broker)
+    return not (found and found.rabbitmq_queue and broker and broker.kind == "rabbitmq")
+
+
+def check_has_positions(settings: Settings, source: str) -> None:
+    """Raise UsageError for a source whose streams have no positions."""
+    if not has_positions(settings, source):
+        raise UsageError(
+            f"{source} is a RabbitMQ queue, which has no positions: the broker delivers whatever "
+            "waits in it."
+        )
+
+
+def target_of(source: str, stream: str) -> str:
+    """Return the target of a stream in the audit."""
+    return f"stream {source} {stream}"
+
+
 async def reset_stream(
-    session: Session, source: str, stream: str, to: str, *, actor: str, reason: str | None = None
+    session: Session,
+    source: str,
+    stream: str,
+    to: str,
+    *,
+    actor: str,
+    reason: str | None = None,
+    seen: int | None = None,
 ) -> None:
     """Continue a stream with the oldest or newest message, or after a position.
 
-    Raises UsageError for an invalid place, NotFound for a stream that was never opened.
+    seen: the newest entry of its reset in the audit that the actor saw. Raises UsageError for an
+    invalid place, NotFound for a stream that was never opened, Conflict if it was reset since.
     """
     position, begins = _place(to)
     async with session.connection.transaction():
+        if seen is not None:
+            await refuse_if_done_since(session, "reset", target_of(source, stream), seen)
         if not await store.reset(session, source, stream, position=position, begins=begins):
             raise NotFound(await _unknown(session, source, stream))
-        await audit.record(session, actor, "reset", f"stream {source} {stream}", reason, 1, to=to)
+        await audit.record(session, actor, "reset", target_of(source, stream), reason, 1, to=to)
 
 
 def _place(to: str) -> tuple[int | None, Begins | None]:

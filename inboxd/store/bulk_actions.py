@@ -22,6 +22,7 @@ ActionStatus = Literal["scheduled", "canary", "running", "paused", "completed", 
 # An action is paused after TRIES failed transactions in a row, which are AGAIN apart.
 TRIES: Final = 3
 AGAIN: Final = timedelta(seconds=5)
+_TIMES: Final = ("since", "until")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +114,8 @@ def _selection(match: Match) -> str:
 def match_of(row: Row) -> Match:
     """The filter that an action was ordered with."""
     given = json.loads(row["selection"])
-    if "since" in given:
-        given["since"] = datetime.fromisoformat(given["since"])
-    return Match(**given, tenants=row["tenants"])
+    times = {each: datetime.fromisoformat(given[each]) for each in _TIMES if each in given}
+    return Match(**{**given, **times}, tenants=row["tenants"])
 
 
 async def listed(

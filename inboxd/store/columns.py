@@ -1,4 +1,4 @@
-"""Text that statements share: lists of columns, and the filter of lists.
+"""Text that statements share: lists of columns, and the filters of lists and bulk actions.
 
 In a statement, `{event but status, updated_at}` stands for the columns that an event shares with
 its history, except those two, which the statement gives itself; `{claimed event}` for the columns
@@ -6,7 +6,8 @@ that a claim returns of an event, with the table alias `e`; the same for command
 `c`; `{story of s}` for the columns of the view `story`, with the alias `s`.
 `{matching event}` is the condition of a list's filter on an event, alias `r`; it needs
 `{looked event u}` of a table with the alias `u`. `{seen by id}` is the result of one look, and
-`{planned looks}` sets the planner for all looks.
+`{planned looks}` sets the planner for all looks. `{meant event h}` is the condition of a bulk
+action's filter on an event of the hot table, alias `h`.
 `{statistics}` are the counted columns of executions, `{statistics summed}` the sums of a group, and
 `{statistics added}` adds them to an existing row, alias `old`.
 *See:* inboxd/store/rows.py for the types of claimed rows; `inboxd.model.durations` for histograms.
@@ -81,28 +82,41 @@ STATISTICS = (
     *(f"{time}_{part}" for time in _TIMES for part in ("total", "maximum", "histogram")),
 )
 
+# Whether the times of a row match `since`, `until` and `by`, which are parameters. A row ends when
+# it is settled or becomes a dead letter; failures are found by the time of each attempt's error.
+_IN_TIME = """\
+CASE WHEN {by}::text IS NULL
+             THEN ({since}::timestamptz IS NULL OR {row}.created_at >= {since})
+                  AND ({until}::timestamptz IS NULL
+                       OR coalesce({settled}, {row}.created_at) < {until})
+             WHEN {by} = 'waiting'
+             THEN {row}.created_at < coalesce({until}, 'infinity')
+                  AND coalesce({ended}, 'infinity') >= coalesce({since}, '-infinity')
+             ELSE {by} <> 'failed' AND {ended} >= coalesce({since}, '-infinity')
+                  AND {ended} < coalesce({until}, 'infinity')
+                  OR {by} <> 'ended' AND EXISTS (
+                      SELECT FROM jsonb_array_elements({errors}) tried
+                       WHERE (tried ->> 'at')::timestamptz >= coalesce({since}, '-infinity')
+                         AND (tried ->> 'at')::timestamptz < coalesce({until}, 'infinity')) END"""
+
+
+def _in_time(row: str, *, since: str, until: str, by: str, settled: str, errors: str) -> str:
+    """The condition on a row's times. settled: its finished_at; a hot row has none."""
+    ended = f"coalesce({settled}, CASE WHEN {row}.status = 'failed' THEN {row}.updated_at END)"
+    words = {"row": row, "since": since, "until": until, "by": by}
+    words |= {"settled": settled, "ended": ended, "errors": errors}
+    return re.sub(r"\{(\w+)\}", lambda found: words[found[1]], _IN_TIME)
+
+
 # Whether a row `r` matches a list's filter; parameters: see find_{table}.sql. The commands of an
 # event are those that its handlers sent, also in batches; a failed command that was replayed as a
 # new row no longer counts as failed. OFFSET 0 makes each event search its own commands: the planner
-# might instead read those of all events once, and whole batches. A row ends when it is settled or
-# becomes a dead letter; failures are found by the time of each attempt's error.
-_ENDED = "coalesce(r.finished_at, CASE WHEN r.status = 'failed' THEN r.updated_at END)"
+# might instead read those of all events once, and whole batches.
 _MATCHING = """\
 ($1::text IS NULL OR r.type = $1) AND ($2::text[] IS NULL OR r.status = ANY ($2))
            AND ($3::text IS NULL OR r.tenant = $3)
            AND ($4::text IS NULL OR r.{lane} = $4)
-           AND CASE WHEN $12::text IS NULL
-                    THEN ($5::timestamptz IS NULL OR r.created_at >= $5)
-                         AND ($6::timestamptz IS NULL OR coalesce(r.finished_at, r.created_at) < $6)
-                    WHEN $12 = 'waiting'
-                    THEN r.created_at < coalesce($6, 'infinity')
-                         AND coalesce({ended}, 'infinity') >= coalesce($5, '-infinity')
-                    ELSE $12 <> 'failed' AND {ended} >= coalesce($5, '-infinity')
-                         AND {ended} < coalesce($6, 'infinity')
-                         OR $12 <> 'ended' AND EXISTS (
-                             SELECT FROM jsonb_array_elements(r.errors) tried
-                              WHERE (tried ->> 'at')::timestamptz >= coalesce($5, '-infinity')
-                                AND (tried ->> 'at')::timestamptz < coalesce($6, 'infinity')) END
+           AND {in time}
            AND ($9::text IS NULL OR r.entity_type = $9)
            AND ($10::text IS NULL OR r.entity_id = $10)
            AND ($7::text IS NULL
@@ -141,11 +155,28 @@ _OF_EITHER = (
     *("body_id", "body_at", "updated_at"),
 )
 _OF_ONE = {"event": ("topic", "event_id"), "command": ("queue",)}
-_TIMED = _MATCHING.replace("{ended}", _ENDED)
+_TIMED = _MATCHING.replace(
+    "{in time}",
+    _in_time("r", since="$5", until="$6", by="$12", settled="r.finished_at", errors="r.errors"),
+)
 MATCHING = {
     "event": _TIMED.replace("{lane}", "topic").replace("{children}", _CHILDREN),
     "command": _TIMED.replace("{lane}", "queue").replace("{children}", ""),
 }
+
+# Whether an unsettled row matches a bulk action's filter, besides its status, type and fingerprint,
+# by which the statements find it; parameters: see count_{table}.sql.
+_MEANT = """\
+($3::text IS NULL OR {row}.{lane} = $3)
+   AND ($4::text[] IS NULL OR {row}.tenant = ANY ($4))
+   AND {in time}
+   AND ($6::text IS NULL
+        OR strpos(lower({content text: {row}.errors -> -1 ->> 'error'}), lower($6)) > 0)
+   AND ($8::bigint[] IS NULL OR {batch})
+   AND ($10::text IS NULL OR {row}.entity_type = $10)
+   AND ($11::text IS NULL OR {row}.entity_id = $11)"""
+_LANES = {"event": "topic", "command": "queue"}
+_IN_BATCH = {"event": "false", "command": "{row}.batch_id = ANY ($8)"}
 
 # The result of a look: see find_{table}.sql. Rows are read in the named order, so a block that
 # the order returns to later is counted again.
@@ -173,6 +204,7 @@ set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true
        set_config('plan_cache_mode', 'force_custom_plan', true)"""
 
 _MATCHES = re.compile(r"\{matching (event|command)\}")
+_MEANS = re.compile(r"\{meant (event|command) (\w+)\}")
 
 
 def written_out(text: str) -> str:
@@ -184,7 +216,22 @@ def written_out(text: str) -> str:
     text = text.replace("{planned looks}", PLANNED_LOOKS)
     text = _LOOKED.sub(lambda found: SEEN[found[1]], text)
     text = _MATCHES.sub(lambda found: MATCHING[found[1]], text)
+    text = _MEANS.sub(lambda found: _meant(found[1], found[2]), text)
     return _CLAIMED.sub(lambda found: CLAIMED[found[1]], text)
+
+
+def _meant(kind: str, row: str) -> str:
+    """The condition of a bulk action's filter on a row of a hot table."""
+    in_time = _in_time(
+        row,
+        since="$5",
+        until="$9",
+        by="$12",
+        settled="NULL::timestamptz",
+        errors=f"{{content jsonb: {row}.errors}}",
+    )
+    text = _MEANT.replace("{in time}", in_time).replace("{batch}", _IN_BATCH[kind])
+    return text.replace("{lane}", _LANES[kind]).replace("{row}", row)
 
 
 def _needed(kind: str, name: str) -> str:

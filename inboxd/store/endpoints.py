@@ -196,10 +196,15 @@ async def add(session: Session, new: NewEndpoint) -> bool:
     return await session.fetchval("add_endpoint", *columns, *bounds) is not None
 
 
-async def change(session: Session, name: str, changes: Mapping[str, Any]) -> bool:
-    """Change an endpoint, see `change_endpoint.sql`; False: it does not exist."""
+async def change(
+    session: Session, name: str, changes: Mapping[str, Any], unchanged: datetime | None = None
+) -> bool:
+    """Change an endpoint, see `change_endpoint.sql`.
+
+    False: it does not exist, or `unchanged` is not its change time.
+    """
     given = orjson.dumps(changes, default=_interval).decode()
-    return await session.fetchval("change_endpoint", name, given) is not None
+    return await session.fetchval("change_endpoint", name, given, unchanged) is not None
 
 
 def _interval(value: object) -> str:
@@ -208,9 +213,9 @@ def _interval(value: object) -> str:
     raise TypeError
 
 
-async def remove(session: Session, name: str) -> bool:
-    """Remove an endpoint; False: it does not exist."""
-    return await session.fetchval("remove_endpoint", name) is not None
+async def remove(session: Session, name: str, unchanged: datetime | None) -> bool:
+    """Remove an endpoint. False: not found, or `unchanged` is not its change time."""
+    return await session.fetchval("remove_endpoint", name, unchanged) is not None
 
 
 async def enable(session: Session, name: str, unchanged: datetime | None) -> bool:
@@ -223,9 +228,15 @@ async def disable(session: Session, name: str, reason: str, unchanged: datetime 
     return await session.fetchval("disable_endpoint", name, reason, unchanged) is not None
 
 
-async def rotate(session: Session, name: str, secret: str, keep: timedelta) -> bool:
-    """Add a secret; older ones sign for `keep` longer. False: there is no such endpoint."""
-    return await session.fetchval("rotate_endpoint", name, secret, keep) is not None
+async def rotate(
+    session: Session, name: str, secret: str, keep: timedelta, unchanged: datetime | None
+) -> bool:
+    """Add a secret; older ones sign for `keep` longer.
+
+    False: there is no such endpoint, or `unchanged` is not its change time.
+    """
+    found = await session.fetchval("rotate_endpoint", name, secret, keep, unchanged)
+    return found is not None
 
 
 async def found_deliveries(

@@ -13,6 +13,7 @@ from typing import Final, Literal
 from uuid import UUID
 
 from inboxd.store.connections import Row
+from inboxd.store.finding import When
 from inboxd.store.producing import refusals
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
@@ -25,7 +26,10 @@ _FEWEST, _MORE = 100, 4
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The filter of a bulk action; None matches any. lane: topic or queue."""
+    """The filter of a bulk action; None matches any. lane: topic or queue.
+
+    since, until, by: as in `store.finding.Filter`; by None: created.
+    """
 
     statuses: Collection[str]
     type: str | None = None
@@ -35,12 +39,18 @@ class Match:
     error: str | None = None
     fingerprint: str | None = None
     batches: Sequence[int] | None = None
+    until: datetime | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+    by: When | None = None
 
     def arguments(self) -> list[object]:
+        """Return the parameters of the statements, from $1 on."""
         return [
             list(self.statuses),
             *(self.type, self.lane, None if self.tenants is None else list(self.tenants)),
             *(self.since, self.error, self.fingerprint, self.batches),
+            *(self.until, self.entity_type, self.entity_id, self.by),
         ]
 
 
@@ -369,6 +379,16 @@ async def record(
     """Write an audit entry and return its id. to: the new value, written after the action."""
     what = action if to is None else f"{action} to {to}"
     return int(await session.fetchval("record_action", actor, what, target, reason, count))
+
+
+async def newest_entry(session: Session, action: Audited, target: str, look: int) -> int:
+    """Look for an action on a target with this end in the newest `look` entries; 0: none."""
+    return int(await session.fetchval("newest_entry", action, target, look))
+
+
+async def hold_target(session: Session, target: str) -> None:
+    """Let other holders of the same target wait until the transaction ends."""
+    await session.execute("hold_target", target)
 
 
 async def record_more(session: Session, entry: int, count: int) -> None:

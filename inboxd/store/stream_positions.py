@@ -104,6 +104,10 @@ async def listed(session: Session, limit: int = 1000) -> list[StreamRow]:
     return cast("list[StreamRow]", await session.fetch("list_streams", limit))
 
 
+async def one(session: Session, source: str, stream: str) -> StreamRow | None:
+    return cast("StreamRow | None", await session.fetchrow("show_stream", source, stream))
+
+
 async def there(session: Session, event_ids: Collection[UUID]) -> set[UUID]:
     """The ids among these that exist, unsettled or in history."""
     rows = await session.fetch("events_there", [*event_ids])

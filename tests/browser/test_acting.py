@@ -147,3 +147,22 @@ async def test_why_an_email_is_not_sent_is_known_after_three_clicks(tabs: Tabs, 
     await expect(tab.locator("#why")).to_contain_text("by ana")
     assert clicks <= 3
     await site.database.execute("delete from inboxd.controls where name = 'email'")
+
+
+async def test_secret_of_a_new_endpoint_is_shown_once(tabs: Tabs) -> None:
+    for theme, width in (("light", 1440), ("dark", 360)):
+        tab = await tabs.open("/endpoints", theme=theme, width=width)
+        await tab.get_by_role("link", name="Add an endpoint").click()
+        await tab.locator("input[name=name]").fill(f"crm-{theme}")
+        await tab.locator("input[name=url]").fill("https://crm.example/in")
+        await tab.locator("input[name=types]").fill("user.*")
+        assert await barriers(tab) == []
+        await tab.locator("form.confirm").get_by_role("button").click()
+        secret = await tab.locator("#secret code").inner_text()
+        assert secret.startswith("whsec_")
+        assert await barriers(tab) == []
+        assert not await tab.evaluate("document.documentElement.scrollWidth > innerWidth")
+        await tab.get_by_role("link", name="Continue").click()
+        await expect(tab.get_by_role("heading", level=1)).to_contain_text(f"crm-{theme}")
+        assert secret not in await tab.content()
+        assert await barriers(tab) == []

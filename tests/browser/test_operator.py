@@ -1,5 +1,7 @@
 """A new operator works with the screens alone: with real workers, e-mails and dead letters.
 
+Each test begins on the overview and continues by clicks; it opens no other address.
+
 `make screenshots` writes the pictures of docs/screens.md by this test.
 """
 
@@ -114,15 +116,15 @@ async def test_an_email_that_failed_is_found_and_sent_and_its_teacher_is_told(
     await tab.locator("main .tile", has_text="Latest").get_by_role("link").click()
     await expect(tab.locator("main .banner")).to_contain_text("To replay it")
     await _picture(tab, tmp_path, "command")
-    command = tab.url
     await _click(tab, "batch 1")
     await expect(tab.locator("main .head .status")).to_have_text("failed", timeout=_LIVE)
     await _picture(tab, tmp_path, "batch")
-    batch = tab.url
 
-    # Send it: the mail server knows Bob now.
+    # Send it: the mail server knows Bob now. The batch lists its dead letters.
     mailbox.unknown.clear()
-    await tab.goto(command)
+    letters = tab.locator("main section:has(> h2:has-text('Dead letters'))")
+    await letters.locator("a[href^='/commands/']").first.click()
+    await expect(tab.locator("main .banner")).to_contain_text("To replay it")
     await _click(tab, "Replay")
     await tab.locator("[name=reason]").fill("Bob has a mailbox now")
     await expect(tab.locator("main")).to_contain_text("batch")
@@ -131,7 +133,7 @@ async def test_an_email_that_failed_is_found_and_sent_and_its_teacher_is_told(
     await expect(tab.locator("#told")).to_contain_text("runs again as")
 
     # The batch heals and the teacher is told; the open page shows both without a reload.
-    await tab.goto(batch)
+    await _click(tab, "batch 1")
     await expect(tab.locator("main .head .status")).to_have_text("succeeded", timeout=_LIVE)
     teacher = tab.locator("main section", has_text="Next command").get_by_role("link").first
     await expect(teacher).to_be_visible()
@@ -170,7 +172,6 @@ async def test_links_lead_from_the_last_event_to_the_activity_and_back(
     delivered = "select count(*) = 1 from inboxd.events_history where type = 'activity.delivered'"
     await eventually(lambda: database.fetchval(delivered))
 
-    await tab.goto("/")
     await tab.get_by_role("link", name="Events", exact=True).first.click()
     await _follow(tab, "delivered", "/events/", "delivered")
     # Back: each page links to its origin.
@@ -202,7 +203,7 @@ async def test_ten_thousand_dead_letters_are_replayed_with_a_canary_while_a_work
     await database.execute(DEAD.replace("$1", str(ROWS)))
     first = await start_worker()
 
-    await tab.goto("/failures")
+    await tab.get_by_role("link", name="Failures", exact=True).first.click()
     await _click(tab, "the ledger does not answer")
     await expect(tab.locator("main .tile", has_text="Dead letters")).to_contain_text("10,000")
     await _click(tab, "Replay all that match")

@@ -58,6 +58,7 @@ FROM_THE_BEGINNING = frozenset(
         *("match_commands", "match_commands to cancel, all", "match_events to replay"),
         *("match_ahead_events", "match_ahead_events, ordered"),
         *("match_ahead_commands", "match_ahead_commands, ordered"),
+        "match_ahead_commands, of a moment",
         *("last_id_events", "last_id_commands", "doctor_sequences"),  # from the end
         "doctor_taken_keys",
         *("erase_scan_events", "erase_scan_commands", "purge_batches", "drain_duplicates"),

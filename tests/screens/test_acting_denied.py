@@ -38,6 +38,13 @@ RESERVED = {
     ),
     "/act/schedules/change": ("/act/schedules/change?schedule=by-hand", {"priority": "1"}),
     "/act/schedules/remove": ("/act/schedules/remove?schedule=by-hand", {}),
+    "/act/endpoint/add": (
+        "/act/endpoint/add",
+        {"name": "crm", "url": "https://crm.example/in", "types": "user.*"},
+    ),
+    "/act/endpoint/change": ("/act/endpoint/change?name=acme", {"rate": "10/s"}),
+    "/act/endpoint/rotate": ("/act/endpoint/rotate?name=acme", {"keep": "0s"}),
+    "/act/endpoint/remove": ("/act/endpoint/remove?name=acme", {}),
     "/act/commands/replay-with": ("/act/commands/replay-with?id=1", {}),
     "/act/commands/edit": ("/act/commands/edit?id=2", {"priority": "7"}),
     "/act/spool/insert": (f"/act/spool/insert?host={HOST}&name={APART}", {}),
@@ -118,8 +125,9 @@ async def test_a_refusal_of_an_operators_login_names_the_missing_grant(
                 await database.execute(f"revoke {rights} from {database.name}_operator")
     assert [line[1] for line in await audit(database)] == [
         *("emit to a.happened", "send to a.do", "run", "add to 0 4 1 1 * UTC"),
-        *("change to 0 3 * * * UTC", "remove", "replay to another payload"),
-        *("edit to priority 7", "drain", "drain"),
+        *("change to 0 3 * * * UTC", "remove"),
+        *("add to crm.example", "change to rate", "rotate", "remove"),
+        *("replay to another payload", "edit to priority 7", "drain", "drain"),
     ]
 
 
@@ -137,7 +145,7 @@ async def test_a_workers_login_does_all_but_erase(
         denied = await ada.get("/act/erase")
         assert denied.status_code == 403
         assert "lacks UPDATE on inboxd.events_history" in Read(denied.text).text
-    assert len(await audit(database)) == 8
+    assert len(await audit(database)) == 12
 
 
 async def test_an_erasure_that_is_cut_off_says_so_and_goes_on(

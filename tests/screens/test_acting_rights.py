@@ -21,10 +21,11 @@ pytestmark = pytest.mark.anyio
 ROLES = dict.fromkeys(
     (
         *("/act/commands/replay-with", "/act/commands/edit", "/act/unsubscribe"),
-        *("/act/emit", "/act/send", "/act/erase"),
+        *("/act/emit", "/act/send", "/act/erase", "/act/webhooks/replay"),
         *("/act/schedules/add", "/act/schedules/change", "/act/schedules/remove"),
         *(each.path for each in ACTIONS if each.path.endswith("-all")),
         *("/act/action/resume", "/act/spool/discard", "/act/spool/discard-folder"),
+        *(f"/act/endpoint/{verb}" for verb in ("add", "change", "remove", "rotate")),
     ),
     Role.ADMIN,
 )
@@ -39,11 +40,11 @@ ABOUT = {
     "/act/schedules/change": "?schedule=a",
     "/act/schedules/remove": "?schedule=a",
     "/act/breaker": "?name=a&mode=open",
-    "/act/endpoint/enable": "?name=a",
-    "/act/endpoint/disable": "?name=a",
+    **{each.path: "?name=a&id=1" for each in ACTIONS if each.path.startswith("/act/endpoint/")},
     **{each.path: "?host=node&name=1" for each in ACTIONS if each.path.startswith("/act/spool/")},
     "/act/failures/archive": "?group=f1",
     "/act/failures/unarchive": "?group=f1",
+    "/act/stream/reset": "?source=a&stream=b",
     "/act/emit": "",
     "/act/send": "",
     "/act/erase": "?tenant=nobody",

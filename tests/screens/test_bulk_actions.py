@@ -150,13 +150,46 @@ async def test_an_unsupported_filter_and_one_that_matches_nothing_are_refused(
     database: Database, ada: httpx.AsyncClient
 ) -> None:
     await _dead(database, 1)
-    for query in ("entity=order:1", "until=2h", "payload=a%3D1", "status=pending", "by=failed"):
+    for query in ("payload=a%3D1", "status=pending", "by=failed"):
         assert (await ada.get(f"/act/commands/replay-all?{query}")).status_code == 400, query
         assert "/act/commands/replay-all" not in (await ada.get(f"/commands?{query}")).text
+    assert (await ada.get("/act/events/replay-all?commands=failed")).status_code == 400
+    assert (await ada.get("/act/commands/replay-all?entity=:")).status_code == 400
     asked = await ask(ada, "/act/commands/replay-all?type=none")
     assert "No row matches now" in asked.text
     assert (await confirm(ada, asked)).status_code == 404
     assert await audit(database) == []
+
+
+async def test_moment_of_a_chart_is_replayed_as_a_whole(
+    database: Database, ada: httpx.AsyncClient
+) -> None:
+    """The list of a chart's moment offers the action on all its rows, by the time of failure."""
+    await _dead(database, 3)
+    await database.execute(
+        "update inboxd.commands set entity_type = 'order', entity_id = id::text, errors ="
+        """ '[{"error": "E: it was down", "at": "2026-01-31T12:00:30Z"}]' where id <= 2"""
+    )
+    moment = "by=failed&since=2026-01-31T12:00Z&until=2026-01-31T12:01Z"
+    links = _links((await ada.get(f"/commands?{moment}")).text)
+    (link,) = (each for each in links if each.startswith("/act/commands/replay-all"))
+    about = parse_qs(urlsplit(link).query)
+    assert (about["by"], about["until"]) == (["failed"], ["2026-01-31T12:01Z"])
+    assert "1 commands" in (await ask(ada, f"{link}&entity=order:2")).text
+    asked = await ask(ada, link)
+    assert "2 commands" in asked.text
+    told = "--since 2026-01-31T12:00Z --until 2026-01-31T12:01Z --by failed --background"
+    assert f"inboxd commands replay {told}" in asked.text
+    assert (await confirm(ada, asked, canary="", delay="0s")).status_code == 303
+    page = Read((await ada.get("/actions/1")).text).text
+    assert "until: 2026-01-31 12:01:00 UTC" in page
+    assert "by: failed" in page
+    await step(database, 2)
+    assert await _statuses(database) == {"failed": 3, "pending": 2}
+    assert (await audit(database))[0][1:3] == (
+        "replay",
+        "commands since=2026-01-31 12:00:00+00:00 until=2026-01-31 12:01:00+00:00 by=failed",
+    )
 
 
 async def test_the_moment_of_a_relative_time_is_that_of_the_page(
@@ -164,11 +197,12 @@ async def test_the_moment_of_a_relative_time_is_that_of_the_page(
 ) -> None:
     await _dead(database, 1)
     await database.execute("update inboxd.commands set status = 'pending'")
-    asked = await ask(ada, "/act/commands/reschedule-all?since=2h")
+    asked = await ask(ada, "/act/commands/reschedule-all?since=2h&until=0s")
     answer = await confirm(ada, asked, at="2100-01-01T00:00Z")
     assert answer.status_code == 303, answer.text
     selection = (await ada.get("/actions/1.json")).json()["selection"]
     assert selection["since"].startswith(asked.form.fields["since"][:19])
+    assert selection["until"].startswith(asked.form.fields["until"][:19])
     asked = await ask(ada, "/act/commands/prioritize-all")
     assert "No filter is set" in asked.text
     assert (await confirm(ada, asked, priority="x")).status_code == 400

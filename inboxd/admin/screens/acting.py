@@ -4,7 +4,7 @@ Promises: an action needs its role, which is checked before anything is read, an
 database role; a form counts once in this process, and in another the state that it was shown for
 has changed by then. An error is a page with a sentence and a way back; an invalid input is asked
 for again, with the input kept. An action is done completely or not at all, except an erasure, which
-reports how far it came.
+reports how far it came. A secret that an action made is only in the answer to its form.
 Known limit: an action that runs out of time may have been done; its page says to check first.
 *See:* `actions/`, which has the actions; `writing.py`, which opens their sessions.
 """
@@ -25,7 +25,7 @@ from inboxd.admin.screens.access import Doorkeeper
 from inboxd.admin.screens.access.cookies import prefix_of
 from inboxd.admin.screens.access.wanted import wanted
 from inboxd.admin.screens.actions import ACTIONS
-from inboxd.admin.screens.actions.contract import ActionVisit, Question, ScreenAction
+from inboxd.admin.screens.actions.contract import ActionTold, ActionVisit, Question, ScreenAction
 from inboxd.admin.screens.forms import read_form
 from inboxd.admin.screens.host_spool import HostSpool
 from inboxd.admin.screens.roles import Role, Visitor
@@ -187,6 +187,9 @@ class ScreenActing:
                 _log.info(
                     "an action was done on the screens", action=action.path, actor=visitor.actor
                 )
+                if told.secret is not None:
+                    # Not in a cookie, which the browser would keep.
+                    return self._show(request, _secret_page(told), visitor, HTTPStatus.OK)
                 to = prefix_of(request) + told.path
                 response = RedirectResponse(to, HTTPStatus.SEE_OTHER)
                 self.told.keep(request, response, visitor, told.sentence)
@@ -250,6 +253,11 @@ def _reason(text: str | None) -> str | None:
     if len(text) > _LONGEST_REASON:
         raise UsageError(f"the reason must have at most {_LONGEST_REASON} characters")
     return text
+
+
+def _secret_page(told: ActionTold) -> ScreenPage:
+    shown = {"told": told.sentence, "secret": told.secret, "back": told.path}
+    return ScreenPage("secret.html", {}, shown)
 
 
 def _page(

@@ -48,6 +48,18 @@ def moment(value: datetime) -> str:
     return f"{value.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
 
 
+def in_utc(text: str) -> str:
+    """Add UTC to a time without a zone, since the command line would read it as local.
+
+    Other texts, such as "2h", are returned unchanged.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return text if at.tzinfo else at.replace(tzinfo=UTC).isoformat()
+
+
 def age(value: timedelta | float | None) -> Markup | str:
     """An age at the time of reading, which the script lets grow."""
     if value is None:

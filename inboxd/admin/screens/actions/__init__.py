@@ -7,18 +7,22 @@ line does. *See:* `acting.py`, which asks for confirmation and runs them.
 from typing import Final
 
 from inboxd.admin.screens.actions import (
+    batches,
+    breakers,
     bulk,
     edit,
+    endpoints,
     erase,
     failures,
     lanes,
     order_controls,
     payload,
     produce,
+    receipts,
     rows,
     schedules,
     spools,
-    targets,
+    streams,
 )
 from inboxd.admin.screens.actions.contract import ScreenAction
 
@@ -26,13 +30,17 @@ ACTIONS: Final[tuple[ScreenAction, ...]] = (
     *rows.ACTIONS,
     *bulk.ACTIONS,
     *order_controls.ACTIONS,
+    *batches.ACTIONS,
     *failures.ACTIONS,
     *lanes.ACTIONS,
-    *targets.ACTIONS,
+    *streams.ACTIONS,
+    *breakers.ACTIONS,
+    *endpoints.ACTIONS,
     *schedules.ACTIONS,
     *payload.ACTIONS,
     *edit.ACTIONS,
     *produce.ACTIONS,
     *spools.ACTIONS,
+    *receipts.ACTIONS,
     *erase.ACTIONS,
 )

@@ -1,6 +1,6 @@
 """Orders actions on all rows that match a filter; workers carry them out.
 
-Promises that an order covers the rows that the page has counted: a relative time was fixed by the
+Promises that an order covers the rows that the page has counted: relative times were fixed by the
 form, and filters that bulk actions do not support are refused; that visitors of certain tenants act
 only on their tenants' rows; that more than `TYPED_FROM` rows are confirmed by typing their number.
 *See:* `operations/bulk_orders.py`; `actions/order_controls.py`, which pauses and ends an order.
@@ -8,7 +8,7 @@ only on their tenants' rows; that more than `TYPED_FROM` rows are confirmed by t
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -23,16 +23,16 @@ from inboxd.admin.screens.actions.contract import (
     Question,
     ScreenAction,
     Sentence,
+    due_field,
     tell,
     way_back,
 )
-from inboxd.admin.screens.formatting import shell
+from inboxd.admin.screens.formatting import in_utc, shell
 from inboxd.admin.screens.pages.queries import given, texts
 from inboxd.admin.screens.roles import Role
 from inboxd.errors import UsageError
 from inboxd.model.duration import parse
-from inboxd.model.moments import read_since, read_until
-from inboxd.model.row_id import read_row_id
+from inboxd.model.moments import read_until
 from inboxd.operations import ActionPreview, OrderTerms, Selection, Verb
 from inboxd.operations.bulk_orders import CANARY, ShownRows, statuses_of
 from inboxd.store.wakeups import HotTable
@@ -47,9 +47,10 @@ _TITLES: Final[Mapping[Verb, Sentence]] = {
     "reschedule": tell("Reschedule all that match"),
     "prioritize": tell("Prioritize all that match"),
 }
-_FILTERS: Final = ("type", "tenant", "since", "error", "group", "batch")
-# Filters of lists that bulk actions do not support.
-_OTHERS: Final = ("until", "entity", "payload", "commands", "by")
+_FILTERS: Final = ("type", "tenant", "since", "until", "by", "entity", "error", "group", "batch")
+# Filters of lists that bulk actions do not support: docs/screens.md says why.
+_OTHERS: Final = ("payload", "commands")
+_TIMES: Final[Mapping[str, Sentence]] = {"since": tell("Since"), "until": tell("Until")}
 
 
 def _selection(table: HotTable, verb: Verb, visit: ActionVisit) -> Selection:
@@ -66,17 +67,9 @@ def _selection(table: HotTable, verb: Verb, visit: ActionVisit) -> Selection:
             f"{verb} applies to rows that are {' or '.join(statuses_of(verb))}: leave the status "
             "out"
         )
-    own = visit.visitor.tenants
-    since = visit.typed.get("since") or named["since"]
-    return Selection(
-        type=named["type"],
-        lane=named[lane],
-        tenant=named["tenant"],
-        since=None if since is None else read_since(since),
-        error=named["error"],
-        group=named["group"],
-        batch=None if named["batch"] is None else read_row_id(named["batch"]),
-        tenants=None if own is None else tuple(sorted(own)),
+    fixed = {name: visit.typed[name] for name in _TIMES if visit.typed.get(name)}
+    return operations.read_selection(
+        {**named, "lane": named[lane], **fixed}, tenants=visit.visitor.tenants, zone=UTC
     )
 
 
@@ -90,7 +83,7 @@ def _back(table: HotTable, about: QueryParams) -> str:
 
 def _command(table: HotTable, verb: Verb, about: QueryParams) -> str:
     named = [
-        f"--{name} {shell(value)}"
+        f"--{name} {shell(in_utc(value) if name in _TIMES else value)}"
         for name in (*_FILTERS, _lane(table))
         if (value := about.get(name))
     ]
@@ -100,6 +93,13 @@ def _command(table: HotTable, verb: Verb, about: QueryParams) -> str:
 
 async def _ask(table: HotTable, verb: Verb, visit: ActionVisit) -> Question:
     wanted = _selection(table, verb, visit)
+    return await ask_for_all(table, verb, visit, wanted, _command(table, verb, visit.about))
+
+
+async def ask_for_all(
+    table: HotTable, verb: Verb, visit: ActionVisit, wanted: Selection, command: str
+) -> Question:
+    """Ask for confirmation of an order for these rows; `order_all` reads the form."""
     found = await operations.preview_all(visit.session, table, verb, wanted)
     n = f"{found.count:,}" + ("" if found.whole else "+")
     title = tell("{n} events", n=n) if table == "events" else tell("{n} commands", n=n)
@@ -123,31 +123,24 @@ async def _ask(table: HotTable, verb: Verb, visit: ActionVisit) -> Question:
             ),
         ],
         doubts=doubts,
-        fields=list(_fields(verb, visit, wanted.since, found)),
+        fields=list(_fields(verb, visit, wanted, found)),
         rows=found.sample,
         seen=f"{found.count}{'' if found.whole else '+'}/{found.last}",
-        command=_command(table, verb, visit.about),
+        command=command,
         final=verb in ("dismiss", "cancel"),
         parts={"table": table, "count": found.count},
     )
 
 
 def _fields(
-    verb: Verb, visit: ActionVisit, since: datetime | None, found: ActionPreview
+    verb: Verb, visit: ActionVisit, wanted: Selection, found: ActionPreview
 ) -> Iterator[AskedField]:
     typed = visit.typed
-    if since is not None:
-        yield AskedField(
-            name="since", title=tell("Created since"), kind="hidden", value=since.isoformat()
-        )
+    for name, at in (("since", wanted.since), ("until", wanted.until)):
+        if at is not None:
+            yield AskedField(name=name, title=_TIMES[name], kind="hidden", value=at.isoformat())
     if verb == "reschedule":
-        yield AskedField(
-            name="at",
-            title=tell("Due"),
-            hint="now, 2h, 2026-01-31T08:00Z",
-            value=typed.get("at", ""),
-            required=True,
-        )
+        yield due_field(typed.get("at", ""), required=True)
     if verb == "prioritize":
         yield AskedField(
             name="priority",
@@ -185,6 +178,13 @@ def _fields(
 
 
 async def _do(table: HotTable, verb: Verb, visit: ActionVisit) -> ActionTold:
+    return await order_all(table, verb, visit, _selection(table, verb, visit))
+
+
+async def order_all(
+    table: HotTable, verb: Verb, visit: ActionVisit, wanted: Selection
+) -> ActionTold:
+    """Order the action that the form confirms. Raises UsageError, Conflict or NotFound."""
     seen = _SEEN.fullmatch(visit.seen or "")
     if seen is None:
         raise UsageError(NO_FORM)
@@ -196,7 +196,7 @@ async def _do(table: HotTable, verb: Verb, visit: ActionVisit) -> ActionTold:
             if word.isdecimal()
             else f"this changes more rows than could be counted: type {word!r} to confirm it"
         )
-    wanted, terms = _selection(table, verb, visit), _terms(verb, visit.typed)
+    terms = _terms(verb, visit.typed)
     ordered = await operations.order(
         visit.session, table, verb, wanted, terms, shown=shown, **visit.by
     )
@@ -219,7 +219,7 @@ def _terms(verb: Verb, typed: Mapping[str, str]) -> OrderTerms:
     """The terms of the order (value, delay, rate, canary). Raises UsageError."""
     to: datetime | int | None = None
     if verb == "reschedule":
-        to = read_until(typed.get("at", ""))
+        to = read_until(typed.get("at", ""), UTC)
     elif verb == "prioritize":
         to = int(_number("priority", typed.get("priority", "")))
     rate = typed.get("rate", "").strip()

@@ -21,6 +21,7 @@ from inboxd.settings import Settings
 from inboxd.store.session import Session
 
 _MOST_BODY: Final = 16 * 1024
+_DIGITS: Final = 18
 NO_FORM: Final = "this is not a form of the screens: open the page again"
 
 
@@ -39,13 +40,18 @@ def tell(text: str, /, **words: object) -> Sentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedField:
-    """A field of a confirmation, in addition to the reason. choices: pairs of value and text."""
+    """A field of a confirmation, in addition to the reason.
+
+    hint: an example, shown while the field is empty. note: a text beside the field. choices: pairs
+    of value and text.
+    """
 
     name: str
     title: Sentence
     kind: Literal["text", "number", "json", "choice", "check", "hidden"] = "text"
     value: str = ""
     hint: str = ""
+    note: Sentence | None = None
     choices: Sequence[tuple[str, Sentence]] = ()
     required: bool = False
 
@@ -113,6 +119,14 @@ class ActionVisit:
         except (ValueError, OverflowError):
             raise UsageError(NO_FORM) from None
 
+    @property
+    def seen_number(self) -> int:
+        """The number of the state that the form showed. Raises UsageError."""
+        seen = self.seen or ""
+        if not (seen.isascii() and seen.isdecimal() and len(seen) <= _DIGITS):
+            raise UsageError(NO_FORM)
+        return int(seen)
+
     def named(self, name: str) -> str:
         """A required value of the address. Raises UsageError."""
         if not (value := self.about.get(name)):
@@ -122,10 +136,14 @@ class ActionVisit:
 
 @dataclass(frozen=True, slots=True)
 class ActionTold:
-    """The result of an action. path: the page that is opened next."""
+    """The result of an action. path: the page that is opened next.
+
+    secret: made by the action; only the answer to the form shows it.
+    """
 
     path: str
     sentence: Sentence
+    secret: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +164,18 @@ class ScreenAction:
     for_tenants: bool = False
     reserved: ReservedAction | None = None
     most_body: int = _MOST_BODY
+
+
+def due_field(value: str, *, required: bool = False) -> AskedField:
+    """A field for the time at which rows become due; a time without a zone is UTC."""
+    return AskedField(
+        name="at",
+        title=tell("Due"),
+        hint="now, 2h, 2026-01-31T08:00",
+        note=tell("A time without a zone is UTC."),
+        value=value,
+        required=required,
+    )
 
 
 def way_back(about: QueryParams, otherwise: str) -> str:

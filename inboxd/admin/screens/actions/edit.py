@@ -25,6 +25,7 @@ from inboxd.admin.screens.actions.contract import (
     Question,
     ScreenAction,
     Sentence,
+    due_field,
     tell,
 )
 from inboxd.admin.screens.actions.payload import MOST_BODY, hides_some_of, note_look
@@ -106,9 +107,7 @@ def _shown(found: EditableCommand) -> dict[str, str]:
 
 def _fields(typed: Mapping[str, str]) -> list[AskedField]:
     fields = [
-        AskedField(
-            name="at", title=tell("Due"), hint="now, 2h, 2026-01-31T08:00Z", value=typed["at"]
-        ),
+        due_field(typed["at"]),
         AskedField(
             name="priority",
             title=tell("Priority"),
@@ -164,7 +163,7 @@ def _wanted(found: EditableCommand, typed: Mapping[str, str]) -> CommandEdit:
         ) from None
     return CommandEdit(
         payload=None if same else payload,
-        run_at=None if at in ("", _moment(found.run_at)) else read_until(at),
+        run_at=None if at in ("", _moment(found.run_at)) else read_until(at, UTC),
         priority=None if number == found.priority else number,
     )
 

@@ -7,6 +7,7 @@ about others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -21,6 +22,7 @@ from inboxd.admin.screens.actions.contract import (
     Question,
     ScreenAction,
     Sentence,
+    due_field,
     tell,
     way_back,
 )
@@ -57,7 +59,7 @@ _DOES: Final[Mapping[Action, Sequence[Sentence]]] = {
 }
 
 
-def _ids(about: QueryParams) -> list[int | UUID]:
+def row_ids(about: QueryParams) -> list[int | UUID]:
     """The rows that an address names. Raises UsageError."""
     ids = [read_row_id(each) for each in dict.fromkeys(about.getlist("id"))]
     if not ids:
@@ -86,7 +88,7 @@ def _command(table: HotTable, verb: str, ids: Sequence[object], more: str = "") 
 
 
 async def _ask(table: HotTable, action: Action, visit: ActionVisit) -> Question:
-    ids = _ids(visit.about)
+    ids = row_ids(visit.about)
     of_all = visit.visitor.tenants is None
     found = await operations.preview(
         visit.session,
@@ -131,7 +133,7 @@ def _follows(action: Action, table: HotTable, found: Consequences) -> Iterator[S
         )
     elif names:
         yield tell("Its batch counts it as cancelled: {names}.", names=names)
-    yield from _released(action, found.waiting)
+    yield from released(action, found.waiting)
     if found.in_place and action == "replay":
         yield tell("A row with an ordering key runs again in its own place in the line.")
     n = f"{found.behind.count:,}"
@@ -149,7 +151,7 @@ def _follows(action: Action, table: HotTable, found: Consequences) -> Iterator[S
         yield tell("A new row takes its place and runs; the old one moves to history.")
 
 
-def _released(action: Action, waiting: OthersTouched) -> Iterator[Sentence]:
+def released(action: Action, waiting: OthersTouched) -> Iterator[Sentence]:
     """The effect on rows that wait for these."""
     n = f"{waiting.count:,}"
     if action == "replay" and waiting.more:
@@ -172,7 +174,7 @@ def _released(action: Action, waiting: OthersTouched) -> Iterator[Sentence]:
 
 async def _do(table: HotTable, action: Action, visit: ActionVisit) -> ActionTold:
     done = await operations.act(
-        visit.session, table, action, _ids(visit.about), expected=visit.expected, **visit.by
+        visit.session, table, action, row_ids(visit.about), expected=visit.expected, **visit.by
     )
     path = _back(table, visit.about)
     if action == "replay" and len(done) == 1 and "to" not in visit.about:
@@ -197,7 +199,7 @@ def _told(action: Action, done: Done) -> Sentence:
 
 
 async def _ask_when(table: HotTable, visit: ActionVisit) -> Question:
-    ids = _ids(visit.about)
+    ids = row_ids(visit.about)
     seen = await operations.movable(
         visit.session, table, "reschedule", ids, operations.ExpectedRows(visit.visitor.tenants)
     )
@@ -213,31 +215,23 @@ async def _ask_when(table: HotTable, visit: ActionVisit) -> Question:
         follows=[
             tell("The order of an ordering key stays: a row still runs after the rows before it.")
         ],
-        fields=[
-            AskedField(
-                name="at",
-                title=tell("Due"),
-                hint="now, 2h, 2026-01-31T08:00Z",
-                value=visit.typed.get("at", ""),
-                required=True,
-            )
-        ],
+        fields=[due_field(visit.typed.get("at", ""), required=True)],
         seen=seen,
         command=_command(table, "reschedule", ids, " --at 2h"),
     )
 
 
 async def _do_when(table: HotTable, visit: ActionVisit) -> ActionTold:
-    when = read_until(visit.typed.get("at", ""))
+    when = read_until(visit.typed.get("at", ""), UTC)
     done = await operations.reschedule(
-        visit.session, table, _ids(visit.about), when, expected=visit.expected, **visit.by
+        visit.session, table, row_ids(visit.about), when, expected=visit.expected, **visit.by
     )
     told = tell("Rescheduled to {time}: {n}.", time=f"{when:%Y-%m-%d %H:%M:%S %Z}", n=len(done))
     return ActionTold(_back(table, visit.about), told)
 
 
 async def _ask_priority(visit: ActionVisit) -> Question:
-    ids = _ids(visit.about)
+    ids = row_ids(visit.about)
     seen = await operations.movable(
         visit.session, "commands", "prioritize", ids, operations.ExpectedRows(visit.visitor.tenants)
     )
@@ -272,7 +266,7 @@ async def _do_priority(visit: ActionVisit) -> ActionTold:
     except ValueError:
         raise UsageError(f"{text[:20]!r} is not a valid priority: give a whole number") from None
     done = await operations.prioritize(
-        visit.session, _ids(visit.about), priority, expected=visit.expected, **visit.by
+        visit.session, row_ids(visit.about), priority, expected=visit.expected, **visit.by
     )
     told = tell("Priority {priority}: {n}.", priority=priority, n=len(done))
     return ActionTold(_back("commands", visit.about), told)

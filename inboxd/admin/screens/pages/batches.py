@@ -7,13 +7,14 @@ Known limit: totals and charts follow only the filters by type and tenant.
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
 from functools import partial
 from typing import Any, Final, Literal, cast
 
 from inboxd import operations
 from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, Slice, top_of
-from inboxd.admin.screens.formatting import NOTHING, moment
+from inboxd.admin.screens.formatting import NOTHING, in_utc, moment
 from inboxd.admin.screens.pages.chart_rows import ChartRows
 from inboxd.admin.screens.pages.markers import markers_of
 from inboxd.admin.screens.pages.matches import matching_batches
@@ -64,8 +65,8 @@ async def _list(kind: Kind, visit: PageVisit) -> ScreenPage:
         tenant=named["tenant"],
         name=named["name"],
         type=named["type"],
-        since=None if named["since"] is None else read_since(named["since"]),
-        until=None if named["until"] is None else read_since(named["until"]),
+        since=None if named["since"] is None else read_since(named["since"], UTC),
+        until=None if named["until"] is None else read_since(named["until"], UTC),
         open=is_set(query, "open") or None,
         above=row_number(query, "above"),
         below=row_number(query, "below"),
@@ -181,7 +182,7 @@ def _command(what: str, visit: PageVisit) -> str:
     """The command line for the same list."""
     told = {name: f"--{name}" for name in (*_FILTERS, "status", "limit")} | {"below": "--after"}
     options = [
-        f"{told[name]} {shlex.quote(value)}"
+        f"{told[name]} {shlex.quote(in_utc(value) if name == 'since' else value)}"
         for name, value in visit.query.multi_items()
         if value and name in told
     ]

@@ -1,10 +1,11 @@
 """Reads filters of rows from the query of an address, for the lists and the admin API.
 
-Promises that a filter means the same as on the command line, and that hidden values cannot be
-guessed with filters.
+Promises that a filter means the same as on the command line, except that a time without a zone is
+UTC; and that hidden values cannot be guessed with filters.
 *See:* `operations/filters.py`, which reads them; `admin/redaction.py`.
 """
 
+from datetime import UTC
 from http import HTTPStatus
 from typing import Final
 
@@ -36,6 +37,7 @@ def read_query(table: HotTable, query: QueryParams, **instead: str | None) -> Fi
         {**named, **instead},
         statuses=given(query, "status"),
         commands=given(query, "commands") if table == "events" else (),
+        zone=UTC,
     )
 
 

@@ -16,7 +16,7 @@ from inboxd import operations
 from inboxd.admin.answers import RequestRefused
 from inboxd.admin.screens import addresses
 from inboxd.admin.screens.charts import Curve, top_of
-from inboxd.admin.screens.formatting import moment
+from inboxd.admin.screens.formatting import in_utc, moment
 from inboxd.admin.screens.pages.chart_rows import DONE, FAILED, ChartRows
 from inboxd.admin.screens.pages.markers import markers_of
 from inboxd.admin.screens.pages.matches import matching_rows
@@ -52,6 +52,7 @@ _TIMES: Final[tuple[tuple[When, str], ...]] = (
     ("done", "the end, or a failed attempt"),
     ("waiting", "waiting or running"),
 )
+_TIME_FILTERS: Final = ("since", "until")
 _LOOKS = {
     "total": "",
     "pending": "pending",
@@ -126,7 +127,7 @@ def _command(table: HotTable, visit: PageVisit) -> str:
     names = {*FILTERS, "status", "commands", "limit", lane_of(table)}
     told = {"below": "after"}
     options = [
-        f"--{told.get(name, name)} {shlex.quote(value)}"
+        f"--{told.get(name, name)} {shlex.quote(in_utc(value) if name in _TIME_FILTERS else value)}"
         for name, value in visit.query.multi_items()
         if value and (name in names or name in told)
     ]

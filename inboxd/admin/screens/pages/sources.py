@@ -5,12 +5,13 @@ last reported to the database.
 *See:* `store/receivers.py`, `operations/messages.py`, which the command line prints too.
 """
 
+from functools import partial
 from typing import Any
 
 from inboxd.admin.screens.pages.paging import part_of
 from inboxd.admin.screens.screen import PageVisit, ScreenPage
 from inboxd.admin.screens.whole_inbox import overview, whole_inbox
-from inboxd.operations.messages import streams, streams_read
+from inboxd.operations.messages import has_positions, streams, streams_read
 from inboxd.store import receipts, receivers
 
 _MOST = 1000
@@ -30,9 +31,13 @@ async def _sources(visit: PageVisit) -> ScreenPage:
     document = {"webhooks": part.rows, "receivers": receiving, **told}
     if part.after is not None:
         document["next"] = part.after
-    return ScreenPage(
-        "sources.html", document, {"part": part, "messages": streamed, "paused": paused}
-    )
+    shown = {
+        "part": part,
+        "messages": streamed,
+        "paused": paused,
+        "has_positions": partial(has_positions, visit.settings),
+    }
+    return ScreenPage("sources.html", document, shown)
 
 
 def _webhooks(

@@ -1,17 +1,15 @@
-"""Actions on breakers (force one, or make it automatic) and endpoints (enable, disable).
+"""Forces a breaker open or closed, or makes it automatic again.
 
-*See:* `operations/breakers.py`, `operations/endpoints.py`.
+*See:* `operations/breakers.py`.
 """
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 from starlette.datastructures import QueryParams
 
 from inboxd import operations
 from inboxd.admin.screens.actions.contract import (
-    NO_FORM,
     ActionTold,
     ActionVisit,
     Question,
@@ -19,7 +17,6 @@ from inboxd.admin.screens.actions.contract import (
     Sentence,
     tell,
 )
-from inboxd.admin.screens.addresses import path_of
 from inboxd.admin.screens.formatting import shell
 from inboxd.errors import Conflict, UsageError
 from inboxd.model.wording import breaker_word
@@ -85,60 +82,8 @@ async def _do_force(visit: ActionVisit) -> ActionTold:
     return ActionTold("/breakers", told)
 
 
-async def _ask_switch(to: Literal["enable", "disable"], visit: ActionVisit) -> Question:
-    name = visit.named("name")
-    row = await operations.one_endpoint(visit.session, name)
-    if row["enabled"] == (to == "enable"):
-        raise Conflict(f"the endpoint {name!r} is {to}d already")
-    enable = to == "enable"
-    return Question(
-        title=tell("Endpoint {name}", name=name),
-        button=tell("Enable") if enable else tell("Disable"),
-        does=[
-            tell("Waiting deliveries are sent, and new ones are written for it again.")
-            if enable
-            else tell("No more deliveries are written for it. Deliveries that already wait stay.")
-        ],
-        follows=[]
-        if enable
-        else [
-            tell("Events that happen while it is disabled are not delivered later by themselves.")
-        ],
-        seen=row["changed_at"].isoformat(),
-        command=f"inboxd endpoints {to} {shell(name)}",
-    )
-
-
-async def _do_switch(to: Literal["enable", "disable"], visit: ActionVisit) -> ActionTold:
-    name, seen = visit.named("name"), visit.seen_at
-    if seen is None:
-        raise UsageError(NO_FORM)
-    if to == "enable":
-        await operations.enable_endpoint(visit.session, name, seen=seen, **visit.by)
-        told = tell("The endpoint {name} is enabled.", name=name)
-    else:
-        await operations.disable_endpoint(visit.session, name, seen=seen, **visit.by)
-        told = tell("The endpoint {name} is disabled.", name=name)
-    return ActionTold(path_of("endpoints", name), told)
-
-
-def _endpoint(about: QueryParams) -> str:
-    return path_of("endpoints", about.get("name", ""))
-
-
 def _breakers(_: QueryParams) -> str:
     return "/breakers"
 
 
-ACTIONS: Final = (
-    ScreenAction(path="/act/breaker", ask=_ask_force, do=_do_force, back=_breakers),
-    *(
-        ScreenAction(
-            path=f"/act/endpoint/{to}",
-            ask=partial(_ask_switch, to),
-            do=partial(_do_switch, to),
-            back=_endpoint,
-        )
-        for to in cast("tuple[Literal['enable', 'disable'], ...]", ("enable", "disable"))
-    ),
-)
+ACTIONS: Final = (ScreenAction(path="/act/breaker", ask=_ask_force, do=_do_force, back=_breakers),)
