@@ -28,6 +28,7 @@ from inboxd.api.messages import Event, Row, moment, occurred
 from inboxd.api.records import CommandHandler, Handler
 from inboxd.errors import PayloadError, TooNew
 from inboxd.model.lineage import uuid7
+from inboxd.model.misfit import in_other_words, misfit
 
 P = TypeVar("P")
 
@@ -220,14 +221,16 @@ def _carries_event(handler: Handler) -> bool:
 
 
 def _refusal(error: ValidationError, *, wrapped: bool) -> PayloadError:
-    details = error.errors(include_url=False, include_context=False, include_input=False)
+    details = error.errors(include_url=False, include_input=False)
     first, *others = [
         (_path(each, wrapped=wrapped), _problem(each)) for each in details[:PROBLEMS_SHOWN]
     ]
-    texts = [first[1], *(f"{path}: {problem}" for path, problem in others)]
+    path, problem = first
+    texts = [problem if path else f"it {problem}"]
+    texts += [f"{path}: {problem}" for path, problem in others]
     if len(details) > PROBLEMS_SHOWN:
         texts.append(f"and {len(details) - PROBLEMS_SHOWN} more problems")
-    return PayloadError("; ".join(texts) + ".", first[0] or None)
+    return PayloadError("; ".join(texts) + ".", path or None)
 
 
 def _path(detail: ErrorDetails, *, wrapped: bool) -> str:
@@ -238,4 +241,8 @@ def _path(detail: ErrorDetails, *, wrapped: bool) -> str:
 
 def _problem(detail: ErrorDetails) -> str:
     kind = detail["type"]
-    return detail["msg"] if kind in _PLAIN else f"refused by a validator ({kind})"
+    if (ours := misfit(kind, detail.get("ctx"))) is not None:
+        return ours
+    return (
+        in_other_words(detail["msg"]) if kind in _PLAIN else f"is refused by a validator ({kind})"
+    )

@@ -39,7 +39,7 @@ def admin(context: typer.Context, config: Config = None) -> None:
 
     join(config)
     settings = load(config)
-    require(settings)
+    require(settings, config)
     raise typer.Exit(administer(settings, config=config))
 
 

@@ -153,6 +153,7 @@ app.command(
     epilog=examples(
         "inboxd erase --entity-type user --entity-id 42 --dry-run",
         "inboxd erase --tenant acme --reason 'the contract ended' --yes",
+        "inboxd erase --receipts-matching 'ada@example.com' --dry-run",
     )
 )(erase)
 app.command(

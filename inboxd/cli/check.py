@@ -19,6 +19,8 @@ from inboxd.errors import DatabaseError, PluginError, SchemaError, SettingsError
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from inboxd.operations import doctor
     from inboxd.operations.doctor.look import Check
     from inboxd.registry.registry import Registry
@@ -86,7 +88,7 @@ def check(
 
     reading = read(given.config, surroundings(given.config))
     wrong = [_fail("settings", each, _CORRECT, Exit.CONFIG) for each in reading.problems]
-    lines, declared = anyio.run(_database, reading.settings, whose, grants)
+    lines, declared = anyio.run(_database, reading.settings, given.config, whose, grants)
     lines += _protection(reading.settings)
     lines += _plugins(reading.settings, declared)
     lines += _webhooks(reading.settings)
@@ -121,7 +123,7 @@ def _settings(loaded: "Settings", *, everything: bool) -> list[tuple[str, str, s
 
 
 async def _database(
-    settings: "Settings", whose: "Whose", grants: bool
+    settings: "Settings", config: "Path | None", whose: "Whose", grants: bool
 ) -> "tuple[list[CheckLine], Names]":
     """Return the lines about the database, and the names that are declared there."""
     from inboxd.cli.dev_place import require
@@ -133,7 +135,7 @@ async def _database(
     if not settings.knows("database"):
         return [_not_looked_at("database", "[database]")], declared
     try:
-        require(settings)
+        require(settings, config)
         async with open_session(settings.database) as session:
             async for line in _look(session, settings, whose, grants=grants):
                 lines.append(line)  # noqa: PERF401 - keeps the lines before an error
@@ -188,7 +190,10 @@ async def _look(
     ahead = await partitions.days_ahead(connection, sql)
     yield _line(judge_partitions(ahead, await partitions.apart(connection, sql)))
     yield await _retention(session, settings)
-    looks = (moved.identities, moved.sequences, moved.rights, undeclared_schedules, silenced)
+    looks = (
+        *(moved.identities, moved.sequences, moved.rights, moved.search_path),
+        *(undeclared_schedules, silenced),
+    )
     async for line in _troubles(session, settings, *looks):
         yield line
 

@@ -1,10 +1,10 @@
-"""`inboxd check`, protection: readable secret files, and an unverified database server.
+"""`inboxd check`, protection: readable secret files, an unverified server, requirements unmet.
 
 Known limit: it does not see what a proxy or a network protects.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 # Values of sslmode with which the driver verifies the server's certificate.
 _VERIFYING = ("verify-ca", "verify-full")
+# Parameters that libpq obeys, or else refuses to connect; the driver does not implement them.
+_NOT_IMPLEMENTED = {
+    "channel_binding": ("PGCHANNELBINDING", "the driver has no channel binding"),
+    "gssencmode": ("PGGSSENCMODE", "the driver does not encrypt by GSSAPI"),
+}
 
 
 def judge(settings: "Settings") -> Iterator[Finding]:
@@ -28,13 +33,23 @@ def judge(settings: "Settings") -> Iterator[Finding]:
             f"{path} holds a secret, and every account of this machine may read it",
             f"chmod o-r {path} (in Kubernetes: defaultMode: 0440)",
         )
-    if settings.knows("database") and (host := _unverified(settings.database)):
+    if not settings.knows("database"):
+        return
+    if host := _unverified(settings.database):
         yield Finding(
             "database",
             Verdict.WARNING,
             f"the certificate of the server at {host} is not verified: another server could answer",
             "set database.tls_ca to the file of its authority, or sslmode=verify-full in the DSN; "
             "nothing, if the network is trusted",
+        )
+    for name, reason in _unmet(settings.database):
+        yield Finding(
+            "database",
+            Verdict.WARNING,
+            f"{name}=require is not obeyed: {reason}",
+            "remove it, and have the server's certificate verified instead: set database.tls_ca, "
+            "or sslmode=verify-full in the DSN",
         )
 
 
@@ -44,13 +59,26 @@ def _unverified(database: "Database") -> str | None:
 
     parts = urlsplit(database.dsn.get_secret_value())
     query = parse_qs(parts.query)
-    mode = query.get("sslmode", [os.environ.get("PGSSLMODE", "")])[-1]
+    mode = _parameter(query, "sslmode", "PGSSLMODE")
     if database.tls_ca is not None or mode in _VERIFYING:
         return None
     named = parts.netloc.rpartition("@")[2] or query.get("host", [""])[-1]
     hosts = [_bare(each) for each in named.split(",")]
     away = (each for each in hosts if each and "/" not in each and not is_loopback(each))
     return next(away, None)
+
+
+def _unmet(database: "Database") -> Iterator[tuple[str, str]]:
+    """Yield each protection that the DSN requires and the driver lacks, with the reason."""
+    query = parse_qs(urlsplit(database.dsn.get_secret_value()).query)
+    for name, (variable, reason) in _NOT_IMPLEMENTED.items():
+        if _parameter(query, name, variable) == "require":
+            yield name, reason
+
+
+def _parameter(query: Mapping[str, Sequence[str]], name: str, variable: str) -> str:
+    """Return a parameter of the DSN, or else of the environment, like libpq."""
+    return query.get(name, [os.environ.get(variable, "")])[-1]
 
 
 def _bare(host: str) -> str:

@@ -91,7 +91,7 @@ def _names(config: Path | None, kinds: Iterable[str]) -> set[str]:
     settings = read(config, surroundings(config)).settings
     sections = [section for kind in kinds for section in _SECTIONS.get(kind, ())]
     found = {name for section in sections for name in attrgetter(section)(settings)}
-    return found | ask(settings, lambda session: _declared(session, kinds))
+    return found | ask(settings, config, lambda session: _declared(session, kinds))
 
 
 async def _declared(session: "Session", kinds: Iterable[str]) -> set[str]:

@@ -91,7 +91,7 @@ def declare(
             return await _preview(session, declaration)
         return await _declare(session, declaration, patience)
 
-    result = ask(settings, run, patient=True)
+    result = ask(settings, given.config, run, patient=True)
     given.print(_document(result, dry_run=dry_run), _parts(result, dry_run=dry_run))
 
 

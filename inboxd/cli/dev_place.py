@@ -4,7 +4,8 @@ Owns `.inboxd/dev.json`, which dev writes. Promises that a command uses dev's da
 that dev runs (the kernel releases its lock of the file when it ends), only if the environment names
 no other database, and only with dev's settings or with settings that name no database; that a file
 of another user is ignored; and that a command whose settings name no database fails while the dev
-of its folder is stopped, and does not use another database.
+of its folder, or of its settings' folder, is stopped, and does not use another database. Of two
+devs, the one that was started with the command's settings counts.
 Known limit: it looks in the current folder and in that of the settings, not in folders above.
 """
 
@@ -33,6 +34,7 @@ _FILE = "dev.json"
 class _DevDatabase:
     """The content of dev.json. lives: whether that dev still runs."""
 
+    folder: Path
     dsn: str
     config: str | None
     lives: bool
@@ -56,11 +58,8 @@ def surroundings(config: Path | None, environ: Mapping[str, str] = os.environ) -
     """Return the environment, with the database of these settings' dev if that runs."""
     if any(name.upper().startswith(VARIABLE) for name in environ):
         return environ
-    for folder in _folders(config):
-        told = _read(folder / HOME / _FILE)
-        if told is not None and told.lives and _belongs(config, told):
-            return {**environ, VARIABLE: told.dsn}
-    return environ
+    told = _dev_of(config)
+    return {**environ, VARIABLE: told.dsn} if told is not None and told.lives else environ
 
 
 def join(config: Path | None) -> None:
@@ -70,30 +69,33 @@ def join(config: Path | None) -> None:
 
 def running() -> str:
     """Return the DSN of the dev that runs in this folder. Raises DatabaseError if none does."""
-    told = _read(HOME / _FILE)
+    told = _read(Path())
     if told is None or not told.lives:
         raise DatabaseError(f"`inboxd dev` does not run in {Path.cwd()}: start it there")
     return told.dsn
 
 
-def require(settings: "Settings") -> None:
-    """Raise DatabaseError if these settings name no database, and the dev of this folder has ended.
+def require(settings: "Settings", config: Path | None) -> None:
+    """Raise DatabaseError if these settings name no database, and their dev has ended.
 
     Else the command would use any PostgreSQL that this machine happens to run.
     """
     if settings.source_of("database.dsn") != "default":
         return
-    if _read(HOME / _FILE) is not None:
+    if (told := _dev_of(config)) is not None:
         raise DatabaseError(
-            f"the settings name no database, and `inboxd dev` does not run in {Path.cwd()}: start "
-            f"it, or set database.dsn or the variable {VARIABLE}"
+            "the settings name no database, and `inboxd dev` does not run in "
+            f"{told.folder.resolve()}: start it there, or set database.dsn or the variable "
+            f"{VARIABLE}"
         )
 
 
-def _folders(config: Path | None) -> Iterator[Path]:
-    yield Path()
-    if config is not None:
-        yield config.parent
+def _dev_of(config: Path | None) -> _DevDatabase | None:
+    """Return the dev that was started with these settings, or else one that runs."""
+    folders = [Path()] if config is None else [config.parent, Path()]
+    found = [told for folder in folders if (told := _read(folder)) and _belongs(config, told)]
+    own = None if config is None else str(config.resolve())
+    return max(found, key=lambda told: (told.config == own, told.lives), default=None)
 
 
 def _belongs(config: Path | None, told: _DevDatabase) -> bool:
@@ -106,10 +108,13 @@ def _belongs(config: Path | None, told: _DevDatabase) -> bool:
     return False
 
 
-def _read(path: Path) -> _DevDatabase | None:
+def _read(folder: Path) -> _DevDatabase | None:
     """Read dev.json; None if it is missing, invalid, or not owned by this user or root."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(
+            folder / HOME / _FILE,
+            os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK,
+        )
     except OSError:
         return None
     with os.fdopen(descriptor, encoding="utf-8") as file:
@@ -122,6 +127,6 @@ def _read(path: Path) -> _DevDatabase | None:
             lives = True
         try:
             told = json.load(file)
-            return _DevDatabase(str(told["dsn"]), told["config"], lives)
+            return _DevDatabase(folder, str(told["dsn"]), told["config"], lives)
         except (OSError, ValueError, LookupError, TypeError):
             return None

@@ -1,7 +1,7 @@
-"""`inboxd erase`: erases the contents of all rows of a tenant or an entity.
+"""`inboxd erase`: erases the contents of all rows of a tenant or an entity, or webhooks by a text.
 
 Promises: it counts the rows before it erases them; without `--yes` it asks, and refuses if there is
-no terminal. Known limit: see `inboxd.operations.erase`.
+no terminal. Known limits: see `inboxd.operations.erase` and `inboxd.operations.erase_matching`.
 """
 
 import sys
@@ -18,8 +18,13 @@ from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
     from inboxd.operations.erase import About
+    from inboxd.operations.erase_matching import ErasedReceipts
     from inboxd.store.erase import Subject
     from inboxd.store.session import Session
+
+
+# The preview lists the ids of at most this number of receipts.
+_LISTED = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +42,14 @@ def erase(
         str | None, typer.Option(metavar="TYPE", help="With --entity-id: all rows of that entity.")
     ] = None,
     entity_id: Annotated[str | None, typer.Option(metavar="ID", help="The entity's id.")] = None,
+    receipts_matching: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Instead of rows: webhooks whose body contains this text; -: the first line of "
+            "standard input.",
+        ),
+    ] = None,
     *,
     unsettled: Annotated[
         bool,
@@ -53,12 +66,21 @@ def erase(
 
     The rows keep ids, types, times, statuses and lineage. Dead letters are dismissed. The command
     refuses while rows wait or run, unless --unsettled is given. An erasure cannot be undone.
+
+    With --receipts-matching: erase body, headers and address of the webhooks, and the dead letters
+    of bodies that could not be read. The command refuses while events of a webhook are held.
     """
     from inboxd.operations.erase import subject_of, survey
 
+    if receipts_matching is not None:
+        if unsettled or any(each is not None for each in (tenant, entity_type, entity_id)):
+            raise UsageError(
+                "--receipts-matching stands alone: leave out tenant, entity and --unsettled."
+            )
+        _erase_matching(receipts_matching, given, force=force)
+        return
     subject = subject_of(tenant, entity_type, entity_id)
-    if not (given.yes or given.dry_run or given.asks):
-        raise UsageError("an erasure cannot be undone: give --yes, or --dry-run for a preview.")
+    _refuse_unasked(given)
 
     def show() -> bool:
         found = given.ask(lambda session: survey(session, subject, _tell))
@@ -99,9 +121,64 @@ def _erase(subject: "Subject", given: Previewed, *, unsettled: bool) -> "tuple[A
     return given.ask(run)
 
 
+def _refuse_unasked(given: Erasing) -> None:
+    """Raise UsageError without --yes and --dry-run where the command cannot ask."""
+    if not (given.yes or given.dry_run or given.asks):
+        raise UsageError("an erasure cannot be undone: give --yes, or --dry-run for a preview.")
+
+
+def _erase_matching(text: str, given: Erasing, *, force: bool) -> None:
+    from inboxd.operations import Terms
+    from inboxd.operations.erase_matching import erase_matching, matching, text_of
+
+    wanted = text_of(sys.stdin.readline().rstrip("\r\n") if text == "-" else text)
+    _refuse_unasked(given)
+    terms = Terms(actor=actor(), reason=given.reason)
+
+    def show() -> bool:
+        found = given.ask(lambda session: matching(session, wanted))
+        counts = {"receipts": len(found), "unread": sum(bool(each.broken) for each in found)}
+        first = [str(each.id) for each in found[:_LISTED]]
+        fields = {**counts, "first": ", ".join(first) or None}
+        given.print({"would_erase": {**counts, "first": first}}, [Fields(fields, "Would erase")])
+        if not found:
+            _tell_of_no_receipt(force=force)
+        return bool(found)
+
+    if not given.confirmed(show, "Erase them now? This cannot be undone."):
+        return
+    erased = given.ask(lambda session: erase_matching(session, wanted, terms))
+    _tell_of_receipts(erased, given)
+    if not erased.receipts:
+        _tell_of_no_receipt(force=force)
+    if erased.left:
+        kept = plural(erased.left, "receipt")
+        reason = "events of each were replayed and have not ended"
+        typer.echo(f"{kept} not erased: {reason}; erase again soon", err=True)
+        raise typer.Exit(Exit.PROBLEMS)
+
+
+def _tell_of_receipts(erased: "ErasedReceipts", given: Erasing) -> None:
+    if given.json:
+        counts = {"receipts": erased.receipts, "dead_letters": erased.dead_letters}
+        print_json({"erased": counts, "left": erased.left})
+    elif erased.receipts:
+        dead = plural(erased.dead_letters, "dead letter")
+        typer.echo(f"Erased: {plural(erased.receipts, 'receipt')}, {dead}")
+
+
 def _tell_of_nothing(subject: "Subject", *, force: bool) -> None:
     """Fail if no row matched: a mistyped name must not look like a success."""
-    told = f"nothing was erased: no row belongs to {subject}"
+    _tell_of_no_match(f"no row belongs to {subject}", force=force)
+
+
+def _tell_of_no_receipt(*, force: bool) -> None:
+    _tell_of_no_match("no webhook's body contains this text", force=force)
+
+
+def _tell_of_no_match(reason: str, *, force: bool) -> None:
+    """Raises UnknownName unless `force` is set."""
+    told = f"nothing was erased: {reason}"
     if not force:
         raise UnknownName(f"{told}; check the name, or exit with 0 by --force")
     typer.echo(told, err=True)

@@ -42,7 +42,12 @@ def lead() -> None:
 def _code_of(child: int) -> int:
     """Reap every process that ends until the child has ended; return the child's exit code."""
     while True:
-        ended, status = os.wait()
-        if ended == child:
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        assert ended is not None  # noqa: S101 - without WNOHANG it waits
+        if ended.si_pid == child:
+            # After waitpid another process may get the child's id: forward no more signals.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
+        _, status = os.waitpid(ended.si_pid, 0)
+        if ended.si_pid == child:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else _BY_SIGNAL - code

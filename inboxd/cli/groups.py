@@ -15,6 +15,8 @@ from typing import Any, cast, get_type_hints
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from inboxd.model.misfit import in_other_words
+
 # Base class of Typer's errors about a mistyped command line; up to Typer 0.24, click's.
 MISTYPED = cast(
     "type[typer.TyperException]",
@@ -153,13 +155,12 @@ def _called(name: str, group: Any, above: str = "") -> list[str]:
     return found
 
 
-# Messages of the library that parses values, and ours instead.
+# Messages of the library that parses values, and the words of `inboxd.model.misfit` instead.
 _WORDS = (
-    (r"Value error, ", ""),
-    (r"Input should be a valid integer\b.*", "it is not a whole number"),
-    (r"Input should be a valid number\b.*", "it is not a number"),
-    (r"Input should be greater than or equal to (\S+)", r"it must be at least \1"),
-    (r"Input should be less than or equal to (\S+)", r"it must be at most \1"),
+    (r"Input should be a valid integer\b.*", "must be a whole number"),
+    (r"Input should be a valid number\b.*", "must be a number"),
+    (r"Input should be greater than or equal to (\S+)", r"must be at least \1"),
+    (r"Input should be less than or equal to (\S+)", r"must be at most \1"),
 )
 
 
@@ -167,7 +168,7 @@ def in_our_words(told: str) -> str:
     """Replace the library's messages about mistyped values."""
     for words, ours in _WORDS:
         told = re.sub(words, ours, told)
-    return told
+    return in_other_words(told)
 
 
 def _plain(params: list[Any]) -> list[Any]:

@@ -104,7 +104,7 @@ class Asking(Options):
 
     def ask(self, question: "Callable[[Session], Awaitable[T]]", *, patient: bool = False) -> T:
         """Call the function `ask` with these settings."""
-        return ask(self.settings, question, patient=patient)
+        return ask(self.settings, self.config, question, patient=patient)
 
     def tell(self, document: Mapping[str, object], *lines: str) -> None:
         """Print the document as JSON, or the lines."""
@@ -217,7 +217,11 @@ def named_in(settings: "Settings", kind: str) -> Collection[str]:
 
 
 def ask(
-    settings: "Settings", question: "Callable[[Session], Awaitable[T]]", *, patient: bool = False
+    settings: "Settings",
+    config: Path | None,
+    question: "Callable[[Session], Awaitable[T]]",
+    *,
+    patient: bool = False,
 ) -> T:
     """Run a function on a new session. patient: without time limits of statements.
 
@@ -228,7 +232,7 @@ def ask(
     from inboxd.cli.dev_place import require
     from inboxd.store.session import open_session
 
-    require(settings)
+    require(settings, config)
 
     async def run() -> T:
         async with open_session(settings.database, patient=patient) as session:

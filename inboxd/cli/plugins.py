@@ -13,7 +13,7 @@ import typer
 from inboxd.cli import columns
 from inboxd.cli.completion import plugin_names
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.options import Looking, ask, examples
+from inboxd.cli.options import Looking, examples
 from inboxd.cli.output import Fields, Part, TableColumn, remark
 from inboxd.errors import DatabaseError, PluginError, SchemaError, UnknownName
 
@@ -40,7 +40,7 @@ class _Answer(NamedTuple):
 @app.command("list", epilog=examples("inboxd plugins list", "inboxd plugins list --json"))
 def list_(given: Looking) -> None:
     """List plugins: their types, schedules and migrations, and the number of workers."""
-    found, elsewhere, error = _look(given.settings)
+    found, elsewhere, error = _look(given)
     parts: list[Part] = [columns.table(_LIST, found)]
     if elsewhere:
         parts.append(columns.table(_ELSEWHERE, elsewhere, "Types only on other hosts' workers"))
@@ -62,7 +62,7 @@ def show(
     """Show one plugin: handlers, topics, queues, schedules, resources, migrations, workers."""
     from inboxd.model.spelling import did_you_mean
 
-    found, _, error = _look(given.settings)
+    found, _, error = _look(given)
     wanted = [each for each in found if each["plugin"] == name]
     if not wanted:
         hint = did_you_mean(name, [each["plugin"] for each in found])
@@ -84,14 +84,15 @@ def _tell(error: str | None, given: Looking) -> None:
 
 
 def _look(
-    settings: "Settings",
+    given: Looking,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str | None]:
     """Return plugins as JSON values, types that only other hosts' workers have, and the error."""
     from inboxd.registry.installed import installed
 
+    settings = given.settings
     here = installed(settings)
     folders, problems = _folders()
-    seen = _ask(settings, list(folders.values()))
+    seen = _ask(given, list(folders.values()))
     names = {each.name for each in here}
     found = [_document(each, settings, seen, problems.get(each.name)) for each in here]
     others = {*seen.states, *problems} - names
@@ -113,7 +114,7 @@ def _folders() -> "tuple[dict[str, MigrationFolder], dict[str, str]]":
     return found, problems
 
 
-def _ask(settings: "Settings", folders: "Sequence[MigrationFolder]") -> _Answer:
+def _ask(given: Looking, folders: "Sequence[MigrationFolder]") -> _Answer:
     from inboxd.store import listing, plugin_migrations
     from inboxd.store.plugin_migrations import PluginState
 
@@ -123,7 +124,7 @@ def _ask(settings: "Settings", folders: "Sequence[MigrationFolder]") -> _Answer:
         return _Answer({each.plugin: each for each in states}, [dict(row) for row in workers])
 
     try:
-        return ask(settings, look)
+        return given.ask(look)
     except (DatabaseError, SchemaError) as error:
         unknown = {each.plugin: PluginState(each.plugin, each) for each in folders}
         return _Answer(unknown, None, str(error))

@@ -38,7 +38,7 @@ def run(config: Config = None, processes: Processes = None) -> None:
 
     join(config)
     settings = accepted(read(config))
-    require(settings)
+    require(settings, config)
     if processes is not None:
         from inboxd.daemon.addresses import addresses
         from inboxd.daemon.launch import supervise
@@ -68,7 +68,7 @@ def receive(config: Config = None, processes: Processes = None) -> None:
 
     join(config)
     settings = load(config)
-    require(settings)
+    require(settings, config)
     if processes is not None:
         from inboxd.daemon.addresses import addresses
         from inboxd.daemon.launch import supervise

@@ -63,7 +63,7 @@ def migrate(
             "--grants needs the complete schema, and changes it: leave out --check and --to"
         )
     settings = given.settings
-    require(settings)
+    require(settings, given.config)
     seen = anyio.run(_look, settings, to)
     if not given.json:
         _show_plan(seen)

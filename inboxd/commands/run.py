@@ -8,7 +8,7 @@ happen at least once; `ctx.idempotency_key` is for them.
 *See:* `runners`, before it; `settler` and `inboxd.store.handler_connection`, after it.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -23,7 +23,7 @@ from inboxd.api.records import CommandHandler
 from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.ended import Ended, cancelled, fell_back, succeeded
 from inboxd.commands.judge import CommandJudge
-from inboxd.commands.key_turns import KeyTurnDue, take_turn
+from inboxd.commands.key_turns import KeyTurn, KeyTurnDue
 from inboxd.commands.settler import Settler
 from inboxd.commands.step_results import step_result
 from inboxd.engine import row_log
@@ -121,6 +121,7 @@ class CommandRun:
         handler = self._registry.commands[row["type"]]
         limit = handler.timeout or self._timeout
         own = OwnTransaction(self._parts.handler_pool, limit, partial(self._extend, row["id"]))
+        turn = KeyTurn(self._parts, row)
         started = monotonic()
         end: RunEnd = "unsuccessful"
         with bound(
@@ -129,7 +130,7 @@ class CommandRun:
             try:
                 if row["body_id"] is not None and not self._bodies.is_read(row):
                     on_wait()
-                if await self._attempt(task, handler, row, own, limit, on_wait):
+                if await self._attempt(task, handler, row, own, limit, on_wait, turn):
                     end = "succeeded"
             except LeaseLost as error:
                 _log.warning(
@@ -143,6 +144,8 @@ class CommandRun:
                     raise
                 cause = self._cause(row, own, error)
                 await own.end()
+                if own.starved:
+                    await turn.give_back()
                 end = await self._failed(row, cause, monotonic() - started)
             finally:
                 await own.end()
@@ -189,11 +192,12 @@ class CommandRun:
         own: OwnTransaction,
         limit: float,
         on_wait: Callable[[], None],
+        turn: KeyTurn,
     ) -> bool:
-        await self._take_turn(row)
         ended = await self._fall_back(handler, row)
         if ended is None:
-            ended = await self.execute(task, handler, row, own, limit, on_wait)
+            take = partial(self._take, turn)
+            ended = await self.execute(task, handler, row, own, limit, on_wait, take)
         written = True
         if own.held is None and row["ordering_key"] is not None and ended.writes:
             # The database may refuse these rows: no command of its key starts before that is known.
@@ -210,10 +214,10 @@ class CommandRun:
             self._end_story(row, seconds)
         return written
 
-    async def _take_turn(self, row: ClaimedCommand) -> None:
-        """Wait for the turn of its key, if that has a rate. Raises KeyTurnDue."""
+    async def _take(self, turn: KeyTurn) -> None:
+        """Take the turn of the command's key. Raises KeyTurnDue if it has not come."""
         try:
-            await take_turn(self._parts, row)
+            await turn.take()
         except KeyTurnDue:
             raise
         except Exception as error:
@@ -242,8 +246,12 @@ class CommandRun:
         part: OwnTransaction | PageSavepoint,
         limit: float,
         on_wait: Callable[[], None] | None = None,
+        begin: Callable[[], Awaitable[None]] | None = None,
     ) -> Ended:
-        """Decode and handle one command; returns its outcome. Raises any failure."""
+        """Decode and handle one command; returns its outcome. Raises any failure.
+
+        begin: awaited just before the handler begins.
+        """
         started = monotonic()
         if row["late"]:
             raise Reject("its deadline passed before it could start")
@@ -251,6 +259,8 @@ class CommandRun:
         results = self._blocking_results if handler.executor == "thread" else self._results
         context = CommandContext(row, lend, self._registry, _handler_log, results, self._say)
         payload = await self._payload(handler, row)
+        if begin is not None and self._halted is None:
+            await begin()
         if self._halted is not None:
             raise HandlerStopped(self._halted)
         if row_log.logs_starts():

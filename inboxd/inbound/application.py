@@ -4,16 +4,21 @@ Owns the order: route, address and its rate, size, body, authentication, the sou
 commit, answer.
 Promises: a receipt is durable before a 2xx; no part of a body is decoded before the request is
 authentic, and an unwanted body is not read; requests that are not authentic count against the rate
-of their address only, not against the source's; no answer and no log line holds a secret, or
+of their address only, not against the source's; a verification that may take longer than 5 ms
+(many keys, a large body) runs in one of two threads; no answer and no log line holds a secret, or
 anything of a request but its address; each refusal is counted, and a few per second are logged.
 Known limit: the whole body is in memory, since the signature covers all of it.
 *See:* `sources.py`, `group_commit.py`, after it.
 """
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
+
+import anyio
+import anyio.to_thread
 
 from inboxd.errors import NotDurable
 from inboxd.inbound import answers
@@ -43,6 +48,9 @@ ROUTE = "/in/"
 _SECONDS_WHEN_AWAY = 5
 _SECONDS_WHEN_PAUSED = 60
 _LENGTH_DIGITS = 18
+# A verification that may take longer than this runs in a thread, and does not block the loop.
+_BLOCKING_SECONDS = 0.005
+_VERIFYING_THREADS = 2
 
 
 class _Admitted(NamedTuple):
@@ -77,6 +85,8 @@ class Receiver:
             allowed = allowance(settings.rate_per_address, settings.burst_per_address)
             self._addresses = AddressBuckets(allowed)
         metrics.watch(lambda: self.in_flight.requests, lambda: self.in_flight.bytes)
+        self._verifying = anyio.CapacityLimiter(_VERIFYING_THREADS)
+        self._tasks = set[asyncio.Task[None]]()
         self._sources: dict[str, CompiledSource] = {}
         self.take_over(sources)
 
@@ -101,12 +111,15 @@ class Receiver:
         await send(answer.body)
 
     def take(self, scope: Scope, body: bytes, answer: Reply) -> None:
-        """Answer a request whose body is given, without a task of its own (`whole.py`)."""
+        """Answer a request whose body is given, in most cases without a task (`whole.py`)."""
         room: Room | None = None
         try:
             admitted = self._admitted(scope)
             room = Room(self.in_flight, admitted.address)
             take_room(len(body), room, admitted.source.max_body)
+            if _is_slow(admitted.source, body):
+                self._begin(self._answer_later(scope, admitted, body, room, answer))
+                return
             receipt = self._receipt(admitted, body)
             self._commit.submit(
                 receipt, partial(self._finish, scope, admitted, receipt, room, answer)
@@ -136,13 +149,35 @@ class Receiver:
             found = self._answer_to(error, scope)
         answer(*found)
 
+    def _begin(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run it in a task. Keeps the task referenced, which the loop does not."""
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer_later(
+        self, scope: Scope, admitted: _Admitted, body: bytes, room: Room, answer: Reply
+    ) -> None:
+        """Answer a request of `take` whose verification may take long."""
+        try:
+            receipt = await self._receipt_aside(admitted, body)
+            found = self._accepted(admitted.source, receipt, await self._commit.store(receipt))
+        except Exception as error:  # noqa: BLE001 - answered
+            found = self._answer_to(error, scope)
+        finally:
+            room.leave()
+        answer(*found)
+
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         """Return the answer of a success. Raises Refusal or ClientGone."""
         admitted = self._admitted(scope)
         room = Room(self.in_flight, admitted.address)
         try:
             body = await room.fill(receive, admitted.source.max_body)
-            receipt = self._receipt(admitted, body)
+            if _is_slow(admitted.source, body):
+                receipt = await self._receipt_aside(admitted, body)
+            else:
+                receipt = self._receipt(admitted, body)
             return self._accepted(admitted.source, receipt, await self._commit.store(receipt))
         finally:
             room.leave()
@@ -170,9 +205,19 @@ class Receiver:
 
     def _receipt(self, admitted: _Admitted, body: bytes) -> Receipt:
         """Authenticate the request and make its receipt. Raises Refusal."""
-        source, path, headers, address, is_proxied = admitted
         now = time.time_ns()
-        key_id = _verify(source, SignedRequest(headers, body, path, is_proxied), now)
+        return self._receipt_of(admitted, body, now, _verify(admitted, body, now))
+
+    async def _receipt_aside(self, admitted: _Admitted, body: bytes) -> Receipt:
+        """Do the same as `_receipt`, with the verification in a thread."""
+        now = time.time_ns()
+        limit = self._verifying
+        key_id = await anyio.to_thread.run_sync(_verify, admitted, body, now, limiter=limit)
+        return self._receipt_of(admitted, body, now, key_id)
+
+    def _receipt_of(self, admitted: _Admitted, body: bytes, now: int, key_id: str) -> Receipt:
+        """Make the receipt of an authentic request. Raises Refusal."""
+        source, _, headers, address, _ = admitted
         if source.bucket is not None and (wait := source.bucket.take(time.monotonic())):
             raise Refusal(answers.too_many(wait), "rate", f"inbound.webhooks.{source.name}.rate")
         request = AuthenticRequest(headers, body, address, key_id, traceparent(headers), now)
@@ -241,8 +286,16 @@ def _check_announced(source: CompiledSource, headers: Mapping[str, str]) -> None
         raise Refusal(answers.TOO_LARGE, "too_large")
 
 
-def _verify(source: CompiledSource, request: SignedRequest, now: int) -> str:
+def _is_slow(source: CompiledSource, body: bytes) -> bool:
+    """Whether the verification would block the loop for too long."""
+    return source.verifier.seconds(len(body)) > _BLOCKING_SECONDS
+
+
+def _verify(admitted: _Admitted, body: bytes, now: int) -> str:
+    """Return the id of the key that signed the request. Raises Refusal."""
+    source, path, headers, _, is_proxied = admitted
     try:
+        request = SignedRequest(headers, body, path, is_proxied)
         return source.verifier.verify(request, now / 1e9)
     except Unauthentic as error:
         raise Refusal(answers.UNAUTHORIZED, "unauthentic", str(error)) from None

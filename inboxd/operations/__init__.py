@@ -5,7 +5,7 @@ Actions: `rows` acts on named rows, `edits` on a waiting command, `bulk` on all 
 and ends them. `batches` acts on batches and workflows, `archived_groups` on failure groups,
 `controls` on types, topics, queues and schedules, `breakers` on breakers, `endpoints` on endpoints
 of webhooks, `messages` on streams of brokers; `erase` erases the contents of a tenant's or entity's
-rows; `uninstall` removes inboxd from a database.
+rows, `erase_matching` webhooks by a text; `uninstall` removes inboxd from a database.
 Views: `overview`, `figures`, `charts`, `totals`, `lately`, `finding`, `details`, `waiting`,
 `batch_details`, `recent_batches`, `enqueued`, `lookup`, `failures`, `story`, `audit` and `markers`;
 `labels` has titles and names; `names` checks names that an operator gives, `ability` the rights of

@@ -100,11 +100,7 @@ async def erase(
     run erases them after they have ended. Raises Conflict if rows wait or run and it is not set,
     DatabaseError if a privilege is missing; then nothing is changed.
     """
-    if lacking := await lacking_rights(session, "erase"):
-        raise DatabaseError(
-            f"this role may not erase: it lacks {', '.join(lacking)}; run the command as the "
-            "schema's owner, which workers should not be"
-        )
+    await require_rights(session)
     rows = {table: await store.hot(session, table, subject) for table in _TABLES}
     waits = sum(status != Status.FAILED for table in _TABLES for _, status in rows[table])
     held, events = await store.held(session, subject)
@@ -167,7 +163,7 @@ async def _erase_history(
     about = About()
     async for table, stretch in store.stretches(session, _TABLES):
         async with session.connection.transaction():
-            row = await store.erase(session, table, subject, stretch, _errors_after())
+            row = await store.erase(session, table, subject, stretch, errors_after())
             if row["rows"]:
                 # A census of that day may have counted these rows already, or may see them again.
                 parent = f"{table}_history"
@@ -182,7 +178,16 @@ async def _erase_history(
     return about
 
 
-def _errors_after() -> str:
+async def require_rights(session: Session) -> None:
+    """Raise DatabaseError if the session's role may not erase."""
+    if lacking := await lacking_rights(session, "erase"):
+        raise DatabaseError(
+            f"this role may not erase: it lacks {', '.join(lacking)}; run the command as the "
+            "schema's owner, which workers should not be"
+        )
+
+
+def errors_after() -> str:
     """Return the errors that an erased row gets, as JSON text."""
     at = datetime.now(UTC).isoformat()
     return orjson.dumps([{"at": at, "error": "Erased: what this row said was erased"}]).decode()

@@ -111,9 +111,9 @@ def _environment(environ: Mapping[str, str], found: Sources) -> Layer:
         source.env_vars = {name: value}
         try:
             source()
-        except MalformedVariable as error:
+        except MalformedVariable:
             found.problems.append(
-                f"environment: {error}; a table is given as JSON, "
+                f"environment: {name.upper()} is not valid JSON; a table is given as JSON, "
                 """such as INBOXD_TYPES='{"user.created": {"timeout": "30s"}}'"""
             )
             found.hidden.add(tuple(name[len(PREFIX) :].split(NESTED)))

@@ -12,6 +12,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic_core import ErrorDetails
 
 from inboxd.model.masking import redact
+from inboxd.model.misfit import in_other_words, misfit
 from inboxd.model.spelling import did_you_mean, meant
 from inboxd.settings.sections import Key, Settings
 from inboxd.settings.sources import Layer, at
@@ -31,7 +32,8 @@ def problem(detail: ErrorDetails, layers: Iterable[Layer]) -> str:
     if is_unknown(detail):
         what = f"{table}: unknown setting {key!r}" if section else f"unknown section [{key}]"
         return f"{place}{what}{_hint(key, _known(section))}"
-    message = detail["msg"].removeprefix("Value error, ")
+    ours = misfit(detail["type"], detail.get("ctx")) or in_other_words(detail["msg"])
+    message = ours.replace("an object", "a table")  # TOML's name for it
     if not section:
         return f"{place}{f'[{key}]: ' if key else ''}{message}"
     return f"{place}{table} {key}: {message}{_given(keys, detail['input'])}"

@@ -100,6 +100,9 @@ class HmacVerifier(Verifier):
             )
         return found
 
+    def seconds(self, size: int) -> float:
+        return self._made.seconds(size)
+
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:
         """Signs with the first valid key."""
         time = str(int(now))

@@ -60,6 +60,9 @@ class StandardWebhooksVerifier(Verifier):
             self._pairs.found(signed, asymmetric, now) if asymmetric else None,
         )
 
+    def seconds(self, size: int) -> float:
+        return self._secrets.seconds(size) + self._pairs.seconds(size)
+
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:
         """Signs with each valid key, as a sender does while it changes keys."""
         time = str(int(now))

@@ -48,6 +48,9 @@ class StripeVerifier(Verifier):
         signed = b"%b.%b" % (time, request.body)
         return accepted(now, self._made.found(signed, signatures, now))
 
+    def seconds(self, size: int) -> float:
+        return self._made.seconds(size)
+
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:  # noqa: ARG002
         """Signs with each valid key. The body has the id."""
         time = str(int(now))

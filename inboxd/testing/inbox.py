@@ -37,6 +37,7 @@ from inboxd.model.naming import Named, command_of, event_of
 from inboxd.registry.plugins import build_registry, configured
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings
+from inboxd.settings.wording import problem
 from inboxd.store import controls, partitions
 from inboxd.store import testing as store
 from inboxd.store.connections import Connection, connect
@@ -343,7 +344,7 @@ def _settings(dsn: str, given: Mapping[str, Mapping[str, Any]]) -> Settings:
     try:
         return Settings.merged(values, {})
     except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        wrong = [problem(each, ()) for each in error.errors()]
     raise SettingsError("\n".join(["inboxd_settings:", *wrong]))
 
 

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from inboxd.embedded import Server
 from inboxd.errors import DatabaseError, UsageError
+from inboxd.model.misfit import in_other_words
 from inboxd.settings import Database
 from inboxd.store import testing as store
 from inboxd.store.connections import Connection, connect
@@ -173,7 +174,7 @@ def settings_of(dsn: str) -> Database:
     try:
         return Database.model_validate({"dsn": dsn})
     except ValidationError as error:
-        raise UsageError(f"The DSN for tests: {error.errors()[0]['msg']}") from None
+        raise UsageError(f"The DSN for tests: {in_other_words(error.errors()[0]['msg'])}") from None
 
 
 def _start(folder: Path) -> Server:

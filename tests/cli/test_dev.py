@@ -21,6 +21,8 @@ import anyio.to_thread
 import asyncpg
 import pytest
 
+from inboxd.cli.dev_place import announced
+from tests.cli.conftest import Cli
 from tests.support import eventually
 from tests.support.plugins import install, write_migrations
 from tests.support.waiting import patient
@@ -247,6 +249,23 @@ def _command(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
         timeout=patient(60),
         check=False,
     )
+
+
+@pytest.mark.parametrize("command", ["declare", "migrate", "status"])
+def test_stopped_dev_refuses_commands_with_its_settings_from_elsewhere(
+    command: str, tmp_path: Path, run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = tmp_path / "shop"
+    (shop / ".inboxd").mkdir(parents=True)
+    (shop / "config.toml").write_text('[worker]\nplugins = ["testplugin"]\n')
+    monkeypatch.delenv("INBOXD_DATABASE__DSN", raising=False)
+    monkeypatch.chdir(shop)
+    with announced("postgresql://postgres@127.0.0.1:30157/postgres", Path("config.toml")):
+        pass
+    monkeypatch.chdir(tmp_path)
+    told = run_cli(command, "-c", "shop/config.toml")
+    assert told.code == 69
+    assert f"`inboxd dev` does not run in {shop}: start it there" in told.err
 
 
 @pytest.mark.anyio

@@ -15,12 +15,15 @@ from tests.cli.troubles import Report, Sql
 from tests.support import Database, StartWorker, eventually
 
 
-def test_new_inbox_lacks_only_a_worker(cli: Cli) -> None:
+def test_new_inbox_lacks_only_a_worker(cli: Cli, database: Database) -> None:
     report = Report(cli)
     assert (report.code, report.verdict) == (1, "critical")
     report.one("workers", "critical", "no living worker")
     # The tests' server runs with unsafe settings.
     wrong = {each["subject"] for each in report.findings if each["verdict"] != "ok"}
+    # Logins belong to the server, on which other tests may have theirs at this moment.
+    if database.name not in str(report.of("producers")):
+        wrong -= {"producers"}
     assert wrong <= {"workers", "settings"}
     assert list(dict.fromkeys(each["group"] for each in report.findings)) == list(GROUPS)
     text = cli("doctor")

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.daemon.test_ordering_keys import ended, steps, trail
+from tests.daemon.test_ordering_keys import ended, held, steps, trail
 from tests.support import Config, Database, StartWorker, eventually
+from tests.support.locks import lock_awaited
 from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
@@ -58,6 +59,46 @@ async def test_one_command_of_a_key_starts_and_other_keys_go_on(
 async def _waits(database: Database, n: str) -> bool:
     later = "select payload ->> 'n' from inboxd.commands where run_at > now() + interval '50 min'"
     return bool(await database.fetchval(later) == n)
+
+
+async def test_command_that_got_no_connection_gives_its_turn_back(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    worker = await start_worker(
+        {
+            **HOURLY,
+            "types": {"test.step": {"timeout": "1s"}},
+            "database": {
+                "handler_pool_size": 1,
+                "lock_timeout": "10m",
+                "statement_timeout": "10m",
+            },
+        }
+    )
+    async with held(lines):
+        await lines.execute(
+            "insert into inboxd.commands (type, payload) values ('test.patient',"
+            """ '{"sql": "insert into trail (key, n) values (''holder'', 1)"}')"""
+        )
+        await lock_awaited(lines, query="%holder%")
+        await steps(lines, [{"key": "a", "n": 1, "touch": True}])
+        await worker.logged("it got no connection")
+    await ended(lines, 2)
+    assert await trail(lines) == {"holder": [1], "a": [1]}
+
+
+async def test_command_that_cannot_begin_takes_no_turn(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    await start_worker(HOURLY)
+    await steps(lines, [{"key": "a", "n": "not a number"}])
+    dead = "select count(*) from inboxd.commands where status = 'failed'"
+
+    async def is_dead() -> bool:
+        return bool(await lines.fetchval(dead) == 1)
+
+    await eventually(is_dead)
+    assert await lines.fetchval("select count(*) from inboxd.key_rates") == 0
 
 
 async def test_a_queue_without_a_key_rate_writes_no_turns(

@@ -198,6 +198,35 @@ async def test_a_late_commit_is_waited_for(lines: Database, start_worker: StartW
         assert (await in_order(lines))["k"] == first + second
 
 
+async def test_order_locks_hold_up_only_topics_into_which_their_holder_writes(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    """One holder writes no events; the other has uncommitted events of another topic alone."""
+    worker = await start_worker()
+    every_bucket = (
+        "select pg_advisory_xact_lock_shared(hashtext('inboxd.order'), n)"
+        f" from generate_series(0, {BUCKETS - 1}) n"
+    )
+    async with (
+        lines.connect() as stranger,
+        stranger.transaction(),
+        lines.connect() as producer,
+        producer.transaction(),
+    ):
+        await stranger.execute(every_bucket)
+        await producer.execute(every_bucket)
+        first = await turns(producer, ["s"], type_="test.skipping_turn")
+        second = await turns(lines, ["s"], type_="test.skipping_turn")
+        ids = await turns(lines, [f"k{n % 20}" for n in range(60)])
+        await settled(lines, len(ids))
+        await looked_again(lines, "event", worker)
+        with safety():
+            assert "s" not in await in_order(lines)
+    await settled(lines, len(ids) + 2)
+    with safety():
+        assert (await in_order(lines))["s"] == first + second
+
+
 async def test_a_rollback_is_not_waited_for(lines: Database, start_worker: StartWorker) -> None:
     await start_worker()
     async with lines.connect() as late:

@@ -18,7 +18,7 @@ from inboxd.store import lines
 from inboxd.store.migrations import migrate
 from tests.cli.conftest import Cli
 from tests.cli.troubles import Report
-from tests.databases.conftest import Login, as_login, name_of
+from tests.databases.conftest import At, Login, as_login, name_of
 from tests.support import Database, create, drop
 from tests.support.receipts import receipt, receive
 from tests.support.rows import SQL, daemon_session
@@ -277,6 +277,32 @@ async def test_login_holds_up_only_topics_into_which_it_writes(
     assert bound == newest
 
 
+def test_producers_whose_transactions_may_idle_without_an_end_are_named(
+    database: Database, login: Login, cli: Cli, at: At
+) -> None:
+    limit = "idle_in_transaction_session_timeout"
+    producer, viewer = name_of(login("inboxd_producer")), login("inboxd_viewer")
+    told = Report(at(viewer)).one("producers", "notice", producer)
+    assert "nothing, if the server's settings have a limit" in told["remedy"]
+
+    at(database.dsn)
+    told = Report(cli).one("producers", "notice", producer)
+    assert told["remedy"] == f"run: ALTER ROLE {producer} SET {limit} = '1min';", (
+        "the server's files are readable"
+    )
+    of_login = f"alter role {producer} in database {database.name}"
+    for statement, is_named in (
+        (f"alter system set {limit} = '1h'", False),
+        (f"alter system reset {limit}", True),
+        (f"alter database {database.name} set {limit} = '1min'", False),
+        (f"alter role {producer} set {limit} = 0", True),
+        (f"{of_login} set {limit} = '5s'", False),
+    ):
+        anyio.run(database.execute, statement)
+        named = [each["verdict"] for each in Report(cli).of("producers")]
+        assert named == ["notice"] * is_named, statement
+
+
 async def _writers(database: Database, id_: int) -> int:
     """The number of transactions that an event is said to wait for."""
     async with daemon_session(database) as session:
@@ -319,6 +345,40 @@ def test_the_doctor_names_other_owners(database: Database, login: Login, cli: Cl
     anyio.run(database.execute, f"alter function inboxd.bucket_of(text, text) owner to {mallory}")
     Report(cli).one("owners", "critical", "inboxd.bucket_of(text,text)", mallory)
     anyio.run(database.execute, "alter function inboxd.bucket_of(text, text) owner to postgres")
+
+
+def test_roles_that_may_create_in_the_search_path_are_named(
+    database: Database, login: Login, cli: Cli, at: At
+) -> None:
+    mallory, worker = name_of(login()), login("inboxd_worker")
+    assert Report(cli).of("search path") == []
+
+    anyio.run(database.execute, f"grant create on schema public to {mallory}, inboxd_worker")
+    found = Report(cli).one("search path", "notice", "public", mallory)
+    assert f"REVOKE CREATE ON SCHEMA public FROM {mallory};" in found["remedy"]
+    report = Report(at(worker))
+    of_worker = report.one("search path", "notice", mallory)
+    assert "inboxd_worker" not in of_worker["found"], "its own rights are left out"
+
+    anyio.run(database.execute, "grant create on schema public to public")
+    for dsn in (database.dsn, worker):
+        told = Report(at(dsn)).one("search path", "warning", "every role may create functions in")
+        assert "REVOKE CREATE ON SCHEMA public FROM PUBLIC;" in told["remedy"]
+    checks = at(worker)("check", "--json").json["checks"]
+    assert [each["verdict"] for each in checks if each["subject"] == "search path"] == ["warn"] * 2
+
+    anyio.run(database.execute, f"alter role {name_of(worker)} set search_path = pg_catalog")
+    assert Report(at(worker)).of("search path") == []
+    anyio.run(database.execute, "revoke create on schema public from public, inboxd_worker")
+
+
+def test_schema_that_has_the_name_of_a_login_and_another_owner_is_named(
+    database: Database, login: Login, cli: Cli, at: At
+) -> None:
+    mallory, worker = name_of(login()), login("inboxd_worker")
+    schema = name_of(worker)
+    anyio.run(database.execute, f"create schema {schema} authorization {mallory}")
+    Report(at(worker)).one("search path", "notice", schema, mallory)
 
 
 # ------------------------------------------------------------------------------------- names

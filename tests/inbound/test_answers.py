@@ -1,12 +1,30 @@
 """Each answer of the receiver, and the order of its checks."""
 
+import threading
 from typing import Any
 
+import anyio
 import pytest
 
+from inboxd.errors import Unauthentic
+from inboxd.inbound.sources import CompiledSource
+from inboxd.signatures import SignedRequest
 from inboxd.telemetry.logs import collected
 from tests.inbound import calls
-from tests.inbound.calls import KEYS, PROVIDER, RESULT, SECRET, ask, call, receiving, scope
+from tests.inbound.calls import (
+    KEYS,
+    PROVIDER,
+    RESULT,
+    SECRET,
+    Knock,
+    Received,
+    ask,
+    call,
+    receiving,
+    scope,
+)
+from tests.support import eventually
+from tests.support.waiting import patient
 
 pytestmark = pytest.mark.anyio
 
@@ -17,6 +35,55 @@ _PROBLEM = "application/problem+json"
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests in messages and whole requests get the same answers."""
     monkeypatch.setattr(calls, "at_once", request.param == "at once")
+
+
+class Held(Knock):
+    """Each verification waits until the test allows it, which needs a free loop."""
+
+    def __init__(self) -> None:
+        self.allowed = threading.Event()
+        self.under_way = self.most = 0
+        self._lock = threading.Lock()
+
+    def seconds(self, _size: int) -> float:
+        return 1.0
+
+    def verify(self, request: SignedRequest, now: float) -> str:
+        with self._lock:
+            self.under_way += 1
+            self.most = max(self.most, self.under_way)
+        is_allowed = self.allowed.wait(patient(20))
+        with self._lock:
+            self.under_way -= 1
+        if not is_allowed:
+            raise Unauthentic("the loop is held up")
+        return super().verify(request, now)
+
+
+async def test_slow_verifications_run_beside_the_loop_two_at_once() -> None:
+    held, knocks = Held(), ("yes", "yes", "no", "yes")
+    answered: list[int] = []
+
+    async def knock(received: Received, given: str) -> None:
+        answer = await received.post(source="slow", headers={"x-knock": given})
+        answered.append(answer.status)
+
+    async def are_held() -> bool:
+        return held.under_way == 2
+
+    async with receiving({"provider": PROVIDER, "slow": PROVIDER}) as received:
+        slow = CompiledSource("slow", received.sources["slow"].settings, held)
+        received.app.take_over({**received.sources, "slow": slow})
+        async with anyio.create_task_group() as group:
+            for given in knocks:
+                group.start_soon(knock, received, given)
+            await eventually(are_held)
+            assert (await received.post()).status == 202
+            assert answered == []
+            held.allowed.set()
+        assert sorted(answered) == [202, 202, 202, 401]
+        assert held.most == 2
+        assert (received.app.in_flight.requests, received.app.in_flight.bytes) == (0, 0)
 
 
 async def test_a_stored_request_is_answered_with_its_ids() -> None:

@@ -45,7 +45,7 @@ FROM_THE_BEGINNING = frozenset(
         *("survey_events", "survey_commands", "survey_arrivals", "survey_heads", "survey_lines"),
         *("lanes_events", "lanes_commands", "lanes_events, daemon", "lanes_commands, daemon"),
         *("count_keys", "explain_turn", "explain_turn of a key", "open_of_days"),
-        *("held_sources", "erase_scan_held", "list_receipts"),
+        *("held_sources", "erase_scan_held", "list_receipts", "match_receipts"),
         *("list_receipts of a source", "list_receipts, the next page"),
         *(
             "count_blocked_lines",

@@ -71,7 +71,7 @@ def test_only_the_main_process_gets_stop_and_reload(service: str) -> None:
 
 
 def test_ports_of_units_differ_from_defaults_of_other_listeners() -> None:
-    """Both units share one file: with [admin] in it, the receiver would end with exit code 78."""
+    """Worker and receiver run on one host, and may have any of the listeners."""
     given = re.findall(r"INBOXD_HTTP__PORT=(\d+)", (DEPLOY / SERVICES[-1]).read_text())
     assert given
     others = load(None, {})
@@ -82,6 +82,79 @@ def test_ports_of_units_differ_from_defaults_of_other_listeners() -> None:
 @pytest.mark.parametrize("service", SERVICES)
 def test_core_files_are_disabled(service: str) -> None:
     assert value(service, "LimitCORE") == "0"
+
+
+# The logins that the files create, and the role of each.
+LOGIN = re.compile(r"CREATE ROLE (\w+) LOGIN PASSWORD (?:'\.\.\.'|:'\w+') IN ROLE (\w+);")
+WORKER, RECEIVER = ("inbox_daemon", "inboxd_worker"), ("inbox_receive", "inboxd_receiver")
+
+
+def test_units_have_narrow_logins_with_settings_and_passwords_of_their_own() -> None:
+    """The internet reaches the receiver: it shares no login with workers."""
+    worker, instance, receiver = SERVICES
+    for name, (login, role) in {worker: WORKER, receiver: RECEIVER}.items():
+        text = (DEPLOY / name).read_text()
+        assert LOGIN.findall(text) == [(login, role)]
+        assert f'"postgresql://{login}@HOST/app"' in text
+    header = (DEPLOY / worker).read_text().partition("[Unit]")[0]
+    assert "INBOXD_DATABASE__DSN=postgresql://inbox_owner@" in header
+    assert "inbox_owner" not in (DEPLOY / receiver).read_text()
+    for key in ("ExecStart", "LoadCredential"):
+        files = {name: value(name, key).split("/")[-1] for name in SERVICES}
+        assert files[receiver] not in {files[worker], files[instance]}
+
+
+def services_of(compose: str) -> dict[str, str]:
+    """Return the text of each service of a Compose file, by name."""
+    [services] = re.findall(r"^services:\n((?:  .*\n|\n)+)", compose, re.MULTILINE)
+    parts = re.split(r"^  (\w+):.*\n", services, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def login_of(service: str) -> str:
+    [dsn] = re.findall(r"INBOXD_DATABASE__DSN: (\S+)", service)
+    return str(urlsplit(dsn).username)
+
+
+def test_each_service_of_compose_has_a_narrow_login_and_only_its_password() -> None:
+    text = (DEPLOY / "compose.yaml").read_text()
+    assert LOGIN.findall(text) == [WORKER, RECEIVER]
+    assert "CREATE ROLE inbox_owner LOGIN PASSWORD :'owner';\n" in text
+    services = services_of(text)
+    whose = {
+        "migrate": ("inbox_owner", "owner"),
+        "declare": ("inbox_daemon", "worker"),
+        "worker": ("inbox_daemon", "worker"),
+        "receiver": ("inbox_receive", "receiver"),
+    }
+    for name, (login, secret) in whose.items():
+        assert login_of(services[name]) == login
+        sources = re.findall(r"\{ source: (\w+), target: (\w+) \}", services[name])
+        assert set(sources) - {("admin", "inboxd_admin_token")} == {
+            (secret, "inboxd_database_password")
+        }
+        assert f"  {secret}: {{ file: ./secrets/{secret} }}\n" in text
+    assert set(whose) == {name for name, each in services.items() if "<<: *inboxd" in each}
+
+
+def test_secrets_of_read_only_containers_are_files() -> None:
+    """Compose refuses to start a read-only container with a secret from the environment."""
+    text = (DEPLOY / "compose.yaml").read_text()
+    assert "read_only: true" in text
+    secrets = text.partition("\nsecrets:\n")[2].partition("\n\n")[0].splitlines()
+    assert secrets
+    assert all("{ file: " in line for line in secrets)
+    assert "/deploy/secrets/\n" in (DEPLOY.parent / ".gitignore").read_text()
+
+
+def test_a_new_plugins_workers_have_a_narrow_login() -> None:
+    template = DEPLOY.parent / "inboxd/cli/templates/plugin/compose.yaml.in"
+    text = template.read_text()
+    assert LOGIN.findall(text) == [WORKER]
+    services = services_of(text)
+    assert login_of(services["worker"]) == WORKER[0]
+    assert "secrets: [{ source: worker, target: inboxd_database_password }]" in services["worker"]
+    assert "read_only" not in text, "its secrets are from the environment"
 
 
 def test_the_image_has_the_versions_that_were_tested() -> None:
@@ -124,12 +197,7 @@ def test_the_admin_api_of_pods_is_on_loopback_with_a_token_from_a_secret(tmp_pat
 
 def test_each_pod_has_a_narrow_role_and_only_its_password(tmp_path: Path) -> None:
     """Only the migration has the owner's role, which may change the schema."""
-    roles = dict(
-        re.findall(
-            r"CREATE ROLE (\w+) LOGIN PASSWORD '\.\.\.' IN ROLE (\w+);",
-            (DEPLOY / "kubernetes.yaml").read_text(),
-        )
-    )
+    roles = dict(LOGIN.findall((DEPLOY / "kubernetes.yaml").read_text()))
     whose = {"inboxd": "inboxd_worker", "inboxd-receive": "inboxd_receiver"}
     for name, role in whose.items():
         dsn = settings_of_pods(name, tmp_path).database.dsn.get_secret_value()
@@ -204,8 +272,8 @@ def test_the_admin_api_of_compose_has_a_token_from_a_secret() -> None:
     admin = load(None, {name: value.strip("'\"") for name, value in given.items()}).admin
     _is_from_a_secret(admin, "/run/secrets/inboxd_admin_token")
     assert f'expose: ["{admin.port}"]' in text
-    assert "secrets: [inboxd_database_password, inboxd_admin_token]" in text
-    assert "\n  inboxd_admin_token:\n    environment: ADMIN_TOKEN\n" in text
+    assert "- { source: admin, target: inboxd_admin_token }" in services_of(text)["worker"]
+    assert text.count("source: admin") == 1, "no other service has the token"
 
 
 def _is_from_a_secret(admin: Admin, file: str) -> None:

@@ -47,6 +47,7 @@ GROUPS: Mapping[str, Sequence[Check]] = {
         moved.sequences,
         moved.rights,
         moved.owners,
+        moved.search_path,
     ),
     "work": (
         work.topics,
@@ -71,8 +72,14 @@ GROUPS: Mapping[str, Sequence[Check]] = {
     "webhooks": (sources.sources, fleet.receiving, receipts.doubtful, receipts.held),
     "relays": (relays.relays,),
     "messages": (messages.sources,),
-    "tables": (tables.vacuum, tables.oldest_snapshot, tables.locks, tables.sizes),
-    "server": (server.server, server.slots),
+    "tables": (
+        tables.vacuum,
+        tables.oldest_snapshot,
+        tables.locks,
+        tables.advisory_locks,
+        tables.sizes,
+    ),
+    "server": (server.server, server.producers, server.slots),
 }
 
 

@@ -92,6 +92,24 @@ async def owners(look: Look) -> AsyncIterator[Finding]:
         yield Finding("owners", Verdict.CRITICAL, found, remedy, len(rows))
 
 
+async def search_path(look: Look) -> AsyncIterator[Finding]:
+    """Check whether other roles may create functions in the search path of this login."""
+    rows = await look.rows("doctor_path")
+    for is_public, verdict in ((True, Verdict.WARNING), (False, Verdict.NOTICE)):
+        if some := [row for row in rows if (row["role"] is None) is is_public]:
+            who = "every role" if is_public else named(sorted({row["role"] for row in some}))
+            schemas = named(sorted({row["schema"] for row in some}))
+            yield Finding(
+                "search path",
+                verdict,
+                f"{who} may create functions in {schemas}, which is in the search path of this "
+                "login: a function that matches a call better than PostgreSQL's own is called "
+                "instead, with the rights of this login",
+                "run: " + "\n".join(row["remedy"] for row in some),
+                len(some),
+            )
+
+
 async def rights(look: Look) -> AsyncIterator[Finding]:
     """Check that roles have the rights of the migrations, and that others have none."""
     open_to_all = [row["name"] for row in await look.rows("open_functions")]

@@ -12,6 +12,7 @@ from inboxd.operations.doctor import thresholds
 from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
 from inboxd.store.connections import Row
+from inboxd.store.row_security import named
 
 _OLDEST, _NEWEST = 15, 18
 
@@ -114,6 +115,26 @@ def _unfrozen(row: Row) -> Finding:
     return thresholds.UNFROZEN_TRANSACTIONS.find(
         "wraparound", row["age"], "transactions", found, remedy
     )
+
+
+async def producers(look: Look) -> AsyncIterator[Finding]:
+    """Find logins of producers whose transactions may stay idle without a limit."""
+    rows = await look.rows("doctor_producers")
+    if any(row["by_server"] and row["reads_files"] for row in rows):
+        (limited,) = await look.row("doctor_idle_limit")
+        rows = [row for row in rows if not (row["by_server"] and limited)]
+    if rows:
+        unsure = any(row["by_server"] and not row["reads_files"] for row in rows)
+        yield Finding(
+            "producers",
+            Verdict.NOTICE,
+            f"{named([row['role'] for row in rows])}: no idle_in_transaction_session_timeout, so "
+            "an open transaction holds up the topics into which it wrote, without a limit",
+            "run: "
+            + "\n".join(row["remedy"] for row in rows)
+            + ("; nothing, if the server's settings have a limit" if unsure else ""),
+            len(rows),
+        )
 
 
 async def slots(look: Look) -> AsyncIterator[Finding]:

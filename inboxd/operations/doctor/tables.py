@@ -112,6 +112,28 @@ async def locks(look: Look) -> AsyncIterator[Finding]:
         )
 
 
+async def advisory_locks(look: Look) -> AsyncIterator[Finding]:
+    """Find sessions outside inboxd whose advisory locks keep workers from claiming."""
+    for row in await look.rows("doctor_advisory", thresholds.SHOWN):
+        application, state = row["application"] or "no name", row["state"] or "state not visible"
+        since = "" if row["since"] is None else f" for {span(row['since'])}"
+        remedy = f"end it: SELECT pg_terminate_backend({row['pid']});"
+        if not row["may_hold"]:
+            remedy += (
+                f" and keep {row['role']} out: REVOKE CONNECT ON DATABASE … FROM PUBLIC; then "
+                "grant CONNECT to the logins that need it"
+            )
+        yield Finding(
+            "advisory locks",
+            Verdict.CRITICAL,
+            f"pid {row['pid']} (role {row['role']}, {application}, {state}{since}) holds "
+            f"{plural(row['locks'], 'lock')} with names of the inbox, and is not a session of "
+            "inboxd: workers do not claim the rows behind these locks",
+            remedy,
+            row["locks"],
+        )
+
+
 async def sizes(look: Look) -> AsyncIterator[Finding]:
     """Report the sizes of history, bodies and dedup keys."""
     for row in await look.rows("doctor_sizes"):

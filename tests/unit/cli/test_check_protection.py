@@ -27,6 +27,7 @@ def test_local_and_verified_servers_give_no_finding(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PGSSLMODE", raising=False)
+    monkeypatch.delenv("PGCHANNELBINDING", raising=False)
     assert list(judge(loaded(dsn))) == []
 
 
@@ -50,3 +51,24 @@ def test_unverified_server_is_named(dsn: str, host: str, monkeypatch: pytest.Mon
     assert list(judge(loaded(dsn, tls_ca="/etc/ca.pem"))) == []
     monkeypatch.setenv("PGSSLMODE", "verify-full")
     assert ("sslmode" in dsn) == bool(list(judge(loaded(dsn))))
+
+
+@pytest.mark.parametrize("name", ["channel_binding", "gssencmode"])
+def test_required_protection_that_no_connection_has_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGSSLMODE", raising=False)
+    dsn = "postgresql://u:hush@db.example/x?sslmode=verify-full"
+    assert list(judge(loaded(f"{dsn}&{name}=prefer"))) == []
+    (finding,) = judge(loaded(f"{dsn}&{name}=require"))
+    assert finding.found.startswith(f"{name}=require is not obeyed: the driver")
+    assert "sslmode=verify-full" in finding.remedy
+    assert "hush" not in finding.found
+
+
+def test_channel_binding_that_the_environment_requires_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PGCHANNELBINDING", "require")
+    (finding,) = judge(loaded("postgresql://u@localhost/db"))
+    assert "channel_binding=require" in finding.found

@@ -2,7 +2,7 @@
 
 import json
 import os
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -71,11 +71,42 @@ def test_commands_of_an_ended_dev_use_no_database() -> None:
         running()
     silent = load(Path("silent.toml"), {})
     with pytest.raises(DatabaseError, match="name no database, and `inboxd dev` does not run in"):
-        require(silent)
+        require(silent, Path("silent.toml"))
     for named in (load(Path("config.toml"), {}), load(None, {VARIABLE: OTHERS})):
-        require(named)
+        require(named, Path("config.toml"))
     (HOME / "dev.json").unlink()
-    require(silent)
+    require(silent, Path("silent.toml"))
+
+
+def test_stopped_dev_of_the_settings_folder_refuses_commands_from_elsewhere(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _announced(None):
+        pass
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    config = folder / "silent.toml"
+    with pytest.raises(DatabaseError, match=f"`inboxd dev` does not run in {folder}: start it"):
+        require(load(config, {}), config)
+    require(load(None, {}), None)
+    require(load(folder / "config.toml", {}), folder / "config.toml")
+
+
+def test_dev_of_the_settings_counts_before_the_dev_of_the_current_folder(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, elsewhere = folder / "silent.toml", tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / HOME).mkdir()
+    with ExitStack() as stack:
+        of_settings = stack.enter_context(ExitStack())
+        of_settings.enter_context(_announced("silent.toml"))
+        monkeypatch.chdir(elsewhere)
+        stack.enter_context(announced(OTHERS, None))
+        assert _dsn(str(config)) == MINE
+        assert _dsn(None) == OTHERS
+        of_settings.close()
+        assert _dsn(str(config)) is None, "the other dev's database is another project's"
+        with pytest.raises(DatabaseError, match=f"does not run in {folder}: "):
+            require(load(config, {}), config)
 
 
 @pytest.mark.usefixtures("folder")

@@ -36,6 +36,24 @@ print(*map(int, heard), flush=True)
 sys.exit(7)
 """
 
+# A signal comes after the child has been waited for, and before this process has ended.
+_LATE_SIGNAL = """
+import os, signal
+from inboxd.cli import first_process
+
+leave = os._exit
+
+
+def with_a_signal(code):
+    os.kill(os.getpid(), signal.SIGTERM)
+    leave(code)
+
+
+os._exit = with_a_signal
+first_process.lead()
+leave(7)
+"""
+
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[str]]:
@@ -89,6 +107,17 @@ def test_child_ended_by_a_signal_has_a_shells_exit_code(
     child, _ = map(int, process.stdout.readline().split())
     os.kill(child, signal.SIGKILL)
     assert process.wait(patient(30)) == 128 + signal.SIGKILL
+
+
+def test_signal_after_the_childs_end_changes_nothing() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _LATE_SIGNAL],
+        capture_output=True,
+        text=True,
+        timeout=patient(30),
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (7, "")
 
 
 def test_other_processes_continue_as_themselves() -> None:

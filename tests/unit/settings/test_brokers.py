@@ -104,10 +104,10 @@ def test_password_file_of_the_settings_wins_over_a_found_secret_file(
     [
         (f'{RELAY}to = "{{typ}}"\n', "[relays.results] to: only {type}, {version}, {tenant}, "),
         (f'{RELAY}to = "a}}"\n', "[relays.results] to: only {type}, "),
-        (f'{RELAY}to = ""\n', "[relays.results] to: String should have at least 1 character"),
+        (f'{RELAY}to = ""\n', "[relays.results] to: must have at least 1 character"),
         ('[brokers."a b"]\n', "[brokers] a b: the name of a broker is a part of other names"),
         ('[relays."a b"]\n', "[relays] a b: the name of a relay is a part of other names"),
-        ('[brokers.mq]\nkind = "Kafka"\n', "[brokers.mq] kind: String should match pattern"),
+        ('[brokers.mq]\nkind = "Kafka"\n', "[brokers.mq] kind: must match the pattern"),
         ('[brokers.mq]\npassword = ["hunter2"]\n', "[brokers.mq] password: "),
         (f'{USERS}headers = ["Cookie"]\n', "cookie is never kept"),
     ],

@@ -180,10 +180,10 @@ def test_credential_headers_are_never_kept(written: Any, name: str) -> None:
         ('items = "results"', "a JSON pointer begins with a slash"),
         ('headers = ["a b"]', "a header's name has letters, digits and hyphens"),
         ('addresses = ["192.0.2.1/24"]', "has host bits set; write an address range such as"),
-        ("answer = 302", "Input should be 200, 201, 202 or 204"),
-        ("keys = [{ not_after = 2026-12-01T00:00:00 }]", "should have timezone info"),
-        ('keys = [{ id = "a/b" }]', "should match pattern"),
-        ('hmac = { header = "a", encoding = "hax" }', "should be 'hex', 'base64' or 'base64url'"),
+        ("answer = 302", ": must be 200, 201, 202 or 204 (given: 302)"),
+        ("keys = [{ not_after = 2026-12-01T00:00:00 }]", "must have a time zone"),
+        ('keys = [{ id = "a/b" }]', "must match the pattern '"),
+        ('hmac = { header = "a", encoding = "hax" }', "must be 'hex', 'base64' or 'base64url'"),
     ],
 )
 def test_a_mistake_is_reported_with_what_is_allowed(written: Any, line: str, told: str) -> None:

@@ -23,7 +23,7 @@ def test_all_problems_at_once_each_with_its_place(written: Any) -> None:
     found = problems(path, {"INBOXD_HTTP__PORT": "70000", "INBOXD_WORKR__NAME": "w"})
     for place, *words in (
         (path, "[database]", "'dns'", "did you mean 'dsn'?"),
-        (path, "[database] pool_size", "integer", "'many'"),
+        (path, "[database] pool_size", "whole number", "'many'"),
         (path, "[worker] lease", "unit", "30"),
         (path, "[databse]", "did you mean 'database'?"),
         (path, "[queues.email]", "'concurency'", "did you mean 'concurrency'?"),
@@ -152,7 +152,7 @@ def test_unreadable_source_hides_no_mistake_of_other_sources(written: Any, tmp_p
         "INBOXD_DATABASE__PASSWORD_FILE": str(tmp_path / "absent"),
     }
     found = problems(written('[log]\nlevel = "loud"\n'), environ)
-    for word in ("types", "topics", "[http] port", "absent", "[log] level"):
+    for word in ("INBOXD_TYPES is", "INBOXD_TOPICS is", "[http] port", "absent", "[log] level"):
         assert any(word in line for line in found), word
     assert len(found) == 5
     assert len(problems(written("log\n"), environ)) == 5
@@ -223,4 +223,4 @@ def test_missing_or_unreadable_file_is_named(tmp_path: Path) -> None:
 
 
 def test_malformed_table_in_environment_is_named() -> None:
-    assert "types" in problems(None, {"INBOXD_TYPES": "{"})[0]
+    assert "INBOXD_TYPES is not valid JSON" in problems(None, {"INBOXD_TYPES": "{"})[0]

@@ -93,6 +93,25 @@ def test_forged_signatures_cost_two_verifications_per_key(count: int) -> None:
     assert len(verified) == count, "a repeated signature is verified once"
 
 
+@pytest.mark.parametrize(
+    ("keys", "size", "is_long"),
+    [
+        (1, 1_000, False),
+        (1, 500_000, False),
+        (1, 1 << 20, True),
+        (3, 400_000, True),
+        (20, 10, True),
+    ],
+)
+def test_time_of_a_verification_grows_with_keys_and_body(
+    keys: int, size: int, is_long: bool
+) -> None:
+    """Above 5 ms the receiver verifies in a thread."""
+    known = [Key(f"{n}", public_key=written("whpk_", RFC_8032[0][1])) for n in range(keys)]
+    made = verifier("standard_webhooks", known, tolerance=300)
+    assert (made.seconds(size) > 0.005) is is_long
+
+
 def test_two_signatures_of_a_sender_that_changes_its_key_are_accepted() -> None:
     """Either may come first, and either key may be known; an expired key is named in the error."""
     (_, first, _, _), (other, public, _, _) = RFC_8032[:2]
