@@ -145,7 +145,7 @@ def selected(
     is_filtered = any(value is not None for value in filters.values())
     if bool(ids) + is_filtered + given.everything != 1:
         raise UsageError(
-            f"select the rows to be {_DONE[verb].lower()}: give ids, or a filter such as --type, "
+            f"choose the rows to be {_DONE[verb].lower()}: give ids, or a filter such as --type, "
             "or --all; only one of them."
         )
     given.refuse_without_background()

@@ -100,7 +100,7 @@ def resend(
 
     if bool(ids) == failed or (since is not None and not failed):
         raise UsageError(
-            "select the deliveries to resend: give ids, or --failed with or without --since."
+            "choose the deliveries to resend: give ids, or --failed with or without --since."
         )
     if failed:
         more = {} if since is None else {"since": read_since(since)}

@@ -142,7 +142,7 @@ def drop(
         )
         return True
 
-    if not given.confirmed(show, "Drop them now?"):
+    if not given.confirmed(show, "Shall they be dropped?"):
         return
     done = given.ask(do, patient=True)
     told = (

@@ -234,7 +234,7 @@ async def test_rate_limits_replays_per_second(database: Database) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["replay"], 2, "select the rows to be replayed"),
+        (["replay"], 2, "choose the rows to be replayed"),
         (["replay", "7", "--type", "x"], 2, "only one of them"),
         (["dismiss", "--type", "x", "--all"], 2, "only one of them"),
         (["replay", "--all", "--rate", "0"], 2, "a rate of 0 rows a second is not valid"),

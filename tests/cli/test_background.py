@@ -319,7 +319,7 @@ def test_order_of_some_tenants_is_hidden_from_other_tenants(sql: Sql, database: 
         (["replay", "--type", "y", "--background"], 66, "y"),
         (["replay", "--type", "y", "--force", "--background"], 1, "no row matches"),
         (["reschedule", "--type", "x", "--at", "2h"], 2, "only with --background"),
-        (["prioritize", "--priority", "1"], 2, "select the rows to be prioritized"),
+        (["prioritize", "--priority", "1"], 2, "choose the rows to be prioritized"),
         (["prioritize", "--all", "--priority", "40000", "--background"], 2, "priority 40000"),
     ],
 )
