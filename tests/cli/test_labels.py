@@ -41,8 +41,8 @@ def query(monkeypatch: pytest.MonkeyPatch) -> Set:
 
 def test_type_has_a_title_and_a_description(cli: Cli, id: int, sql: Sql) -> None:
     row = cli("events", "show", id, "--json").json
-    assert (row["title"], row["description"]) == ("Test noop", "Do nothing.")
-    assert "Do nothing." in cli("events", "show", id).out
+    assert (row["title"], row["description"]) == ("Test noop", "Do nothing, without a connection.")
+    assert "Do nothing, without a connection." in cli("events", "show", id).out
     sql("update inboxd.declared_types set title = E'\\u001b[31mred' || repeat('x', 1000000)")
     told = cli("events", "show", id).out
     assert "\x1b" not in told

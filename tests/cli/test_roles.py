@@ -294,10 +294,8 @@ def test_check_names_the_use_of_a_login(cli: Cli, sql: Sql, become: Become, role
     become(role)
     lines = {line["subject"]: line for line in cli("check", "--json").json["checks"]}
     assert lines["privileges"]["verdict"] == "warn"
-    assert (
-        f"what {'an operator' if role == 'operator' else 'a viewer'} needs"
-        in (lines["privileges"]["found"])
-    )
+    whose = "an operator" if role == "operator" else "a viewer"
+    assert f"has the privileges of {whose}" in lines["privileges"]["found"]
     assert cli("check", "--as", role).code == 0
     sql(f"revoke select (status) on inboxd.events from inboxd_{role}")
     try:

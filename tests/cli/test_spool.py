@@ -77,7 +77,7 @@ def test_receipts_are_shown_and_bodies_on_request(run_cli: Cli, path: Path) -> N
     assert "came" in run_cli("spool", "show", folder, "--raw").out
     assert "There are more" in run_cli("spool", "show", folder, "--limit", 1).err
     lost = run_cli("spool", "show", "nothing")
-    assert (lost.code, "there is no thing" in lost.err) == (1, True)
+    assert (lost.code, "there is no " in lost.err) == (1, True)
     owned.release()
 
 

@@ -41,7 +41,7 @@ def test_waiting_chunks_are_listed(cli: Cli) -> None:
     table = cli("topics", "chunks", "shipments", "--limit", "1")
     assert "o1" in table.out
     assert "o0" not in table.out
-    assert "1 event has arrived" in table.err
+    assert "1 new event not yet in a chunk" in table.err
 
 
 def test_chunk_that_waits_only_for_its_count_has_no_due_time(cli: Cli, sql: Sql) -> None:

@@ -256,7 +256,7 @@ async def test_deleted_row_is_named_until_its_finding_is_accepted(books: Books) 
     assert books.metric("rows_missing") == 1
     async with open_session(settings_of(books.database)) as session:
         assert await accept_findings(session, DAY, actor="ana", reason="a test") == 1
-        with pytest.raises(NotFound, match="nothing is to be accepted"):
+        with pytest.raises(NotFound, match="has no finding to accept"):
             await accept_findings(session, DAY, actor="ana")
     await books.task.make()
     assert books.metric("rows_missing") == 0
