@@ -8,6 +8,7 @@ than a double holds lose digits, as in JSON anywhere.
 """
 
 from collections.abc import Collection
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -88,9 +89,11 @@ def _is_in_line(row: dict[str, Any]) -> bool:
 
 async def _acts(table: HotTable, visit: PageVisit, row: dict[str, Any]) -> ActsOnRow | None:
     """The acts of operators on the row; None: the audit could not be read."""
+    finished_at = row.get("finished_at")
     read = partial(
         operations.acts_on,
-        *(visit.session, table, row["id"], row["created_at"], row.get("finished_at")),
+        *(visit.session, table, row["id"], datetime.fromisoformat(row["created_at"])),
+        None if finished_at is None else datetime.fromisoformat(finished_at),
     )
     key = ("acts", table, row["id"], row["status"], row["updated_at"])
     return await visit.shared.get(visit.session, key, _ACTS_SECONDS, read)
