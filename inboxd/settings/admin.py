@@ -189,7 +189,7 @@ class Admin(Section):
     local_role: RoleName | None = Field(
         None,
         description="Role of visitors from this machine who have not signed in. Unset: viewer if "
-        "there are no tokens, users, proxy or oidc; otherwise they must sign in. Raise it where "
+        "there are no tokens, users, proxy or oidc; otherwise they must sign in. Raise it if "
         "everybody who can log in to this machine may see payloads.",
     )
     users: tuple[AdminUser, ...] = Field(
@@ -217,8 +217,8 @@ class Admin(Section):
     )
     session_idle: Duration = Field(
         seconds(2 * 60 * 60),
-        description="Time without opening a page after which a session ends. Lower it where "
-        "screens are left unattended.",
+        description="Time without opening a page after which a session ends. Lower it if screens "
+        "are left unattended.",
     )
     session_lifetime: Duration = Field(
         seconds(12 * 60 * 60),
@@ -227,8 +227,8 @@ class Admin(Section):
     audit_payloads: bool = Field(
         default=False,
         description="Whether the audit records each payload that somebody views. Where the audit "
-        "cannot be written, as on a standby, payloads are then not shown. Set it to true where "
-        "you must know who saw data.",
+        "cannot be written, as on a standby, payloads are then not shown. Set it to true if you "
+        "must know who saw data.",
     )
     redact_keys: Annotated[Names, AfterValidator(_words)] = Field(
         _SECRETS,

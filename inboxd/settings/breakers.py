@@ -13,7 +13,7 @@ from inboxd.settings.values import Duration
 
 
 class BreakerOverride(Section):
-    """When a breaker opens, and for how long; an unset value is as its plugin declares it."""
+    """When a breaker opens, and for how long; an unset value keeps the plugin's declaration."""
 
     window: Duration = Field(
         timedelta(seconds=30),
@@ -44,8 +44,8 @@ class BreakerOverride(Section):
     )
     slow_call: Duration | None = Field(
         None,
-        description="Duration above which a call is slow; unset: no call is slow. Set it where "
-        "the breaker should also open for a target that answers too slowly.",
+        description="Duration above which a call is slow; unset: no call is slow. Set it if the "
+        "breaker should also open for a target that answers too slowly.",
     )
     slow_ratio: float = Field(
         0.8,
@@ -75,7 +75,7 @@ class BreakerOverride(Section):
         ge=1,
         le=1_000,
         description="Number of calls that one worker tries after a break; if all succeed, the "
-        "breaker closes. Lower it to 1 where a failed call is expensive.",
+        "breaker closes. Lower it to 1 if a failed call is expensive.",
     )
     fallback: str = Field(
         "wait",

@@ -1,10 +1,10 @@
 """Contradictions within the settings of brokers, relays and sources of messages.
 
 Owns the rules of `[brokers.NAME]`, `[relays.NAME]` and `[inbound.messages.NAME]`. Promises that a
-rule is applied only if its table, and that of its broker, are valid by themselves. Known limits:
+rule is applied only if its own table and its broker's table are valid by themselves. Known limits:
 `inboxd check` finds out whether an extra is installed and whether a plugin provides a publisher;
-`[topics]` of a relay's topic is checked when the plugins are loaded.
-*See:* `inboxd/settings/contradictions.py`, which calls this.
+`[topics]` of a relay's topic is checked when the plugins are loaded. *See:*
+`inboxd/settings/contradictions.py`, which calls this.
 """
 
 from collections.abc import Iterator
@@ -95,7 +95,7 @@ def _reached(broker: Broker) -> Iterator[str]:
     for server in broker.servers:
         host, _, port = server.rpartition(":")
         if "@" in server:
-            yield "servers must not hold a login, since it is shown; set user and password_file"
+            yield "servers must not hold a login, since they are shown; set user and password_file"
         elif not (host and port.isdecimal() and "/" not in server):
             yield f'{server!r} in servers is not "host:port"; write it without a scheme'
     for setting, kind in _OF_ONE_KIND.items():
@@ -115,7 +115,7 @@ def _login(name: str, broker: Broker) -> Iterator[str]:
             "(docs/configuration.md, secret files)"
         )
     if broker.kind in _NEED_A_USER and broker.user is None and password:
-        yield "the password has no user; set user"
+        yield "a password needs a user; set user"
     plain = broker.kind == "kafka" and broker.mechanism == "plain"
     if plain and broker.user is not None and not broker.tls:
         yield 'mechanism = "plain" needs tls = true, or others can read the password on the way'
@@ -154,8 +154,8 @@ def _relay(settings: Settings, relay: Relay) -> Iterator[str]:
         yield f"exchange is for rabbitmq, and broker {relay.broker!r} is {kind}; leave it out"
     if relay.pipelined and kind == "nats":
         yield (
-            f"pipelined is not for nats, as broker {relay.broker!r} is: a stream drops what is "
-            "published again, so a key would lose its order; leave it out"
+            f"pipelined is not for nats, the kind of broker {relay.broker!r}: a stream drops "
+            "messages that are published again, so a key would lose its order; leave it out"
         )
 
 
@@ -165,8 +165,8 @@ def _consumes(settings: Settings, source: MessageSource) -> Iterator[str]:
         return
     if kind not in _CONSUMED:
         yield (
-            f"broker {source.broker!r} is {kind}, which is only published to; messages are "
-            f"consumed from {_KINDS}"
+            f"broker {source.broker!r} is {kind}, which has no consumer; messages are consumed "
+            f"only from {_KINDS}"
         )
         return
     named = [each for each in _CONSUMED[kind] if getattr(source, each)]
@@ -187,7 +187,7 @@ def _pages(source: MessageSource) -> Iterator[str]:
     if source.page_rows > source.prefetch:
         yield (
             f"page_rows ({source.page_rows}) is more than prefetch ({source.prefetch}), so no page "
-            "is ever full; lower it, or raise that"
+            "is ever full; lower page_rows, or raise prefetch"
         )
 
 
@@ -195,7 +195,7 @@ def _reads(source: MessageSource) -> Iterator[str]:
     if source.type is not None and source.type_from is not None:
         yield "type and type_from are both set; leave one out"
     if source.type is not None and source.type_prefix:
-        yield "type_prefix is not for type: write it into type"
+        yield "type_prefix is not for type: write the prefix into type"
     yield from points_into_text(source)
 
 
@@ -210,7 +210,7 @@ def _is_no_webhook_source(settings: Settings, name: str) -> Iterator[str]:
 def _both(
     settings: Settings, one: tuple[str, MessageSource], other: tuple[str, MessageSource]
 ) -> Iterator[str]:
-    """Yield what two sources of messages must not share."""
+    """Yield the streams, groups and consumers that two sources of messages wrongly share."""
     (name, first), (second_name, second) = one, other
     if first.broker != second.broker:
         return
@@ -220,18 +220,18 @@ def _both(
             for topic in sorted({*first.kafka_topics} & {*second.kafka_topics}):
                 yield (
                     f"{also} consumes the Kafka topic {topic!r} in the same group, so each would "
-                    "get a part of it; give one another kafka_group"
+                    "get only a part of it; give one of them another kafka_group"
                 )
         case "nats" if first.nats_stream == second.nats_stream:
             if first.durable(name) == second.durable(second_name):
                 yield (
                     f"{also} has the same consumer in NATS, {first.durable(name)!r}, so each would "
-                    "get a part of the stream; give one another nats_durable"
+                    "get only a part of the stream; give one of them another nats_durable"
                 )
         case "rabbitmq" if first.rabbitmq_queue == second.rabbitmq_queue is not None:
             yield (
-                f"{also} consumes the queue {first.rabbitmq_queue!r} as well, so each would get a "
-                "part of it; give each its own queue"
+                f"{also} consumes the queue {first.rabbitmq_queue!r} as well, so each would get "
+                "only a part of it; give each source its own queue"
             )
 
 

@@ -48,7 +48,7 @@ class Broker(Section):
     user: str | None = Field(
         None,
         min_length=1,
-        description="Login name. Set it where the broker refuses anonymous connections.",
+        description="Login name. Set it if the broker refuses anonymous connections.",
     )
     password: SecretStr | None = Field(
         None,
@@ -67,13 +67,13 @@ class Broker(Section):
     )
     tls: bool = Field(
         default=False,
-        description="Whether connections are encrypted, and the server's certificate verified. "
-        "Set it to true wherever others share the network.",
+        description="Whether connections are encrypted, and the server's certificate verified. Set "
+        "it to true if others share the network.",
     )
     tls_ca: Path | None = Field(
         None,
         description="PEM file of the certificate authorities that are trusted for the server; "
-        "unset: those of the system. Set it where the authority is your own.",
+        "unset: the system's authorities. Set it if the authority is your own.",
     )
     tls_cert: Path | None = Field(
         None,
@@ -128,8 +128,8 @@ class Relay(Section):
     exchange: str = Field(
         "",
         max_length=255,
-        description='The RabbitMQ exchange; "": the default exchange, whose routing keys are '
-        "names of queues. Set it where consumers bind their queues to an exchange.",
+        description='The RabbitMQ exchange; "": the default exchange, whose routing keys are names '
+        "of queues. Set it if consumers bind their queues to an exchange.",
     )
     source: str = Field(
         "inboxd",
@@ -168,8 +168,8 @@ class Relay(Section):
     on_failure: Literal["skip", "block"] = Field(
         "skip",
         description="Effect of a dead letter on its ordering key. skip: the next event continues; "
-        "block: the key waits until the dead letter is replayed or dismissed. Choose block where "
-        "a gap is worse than a delay.",
+        "block: the key waits until the dead letter is replayed or dismissed. Choose block if a "
+        "gap is worse than a delay.",
     )
 
 
@@ -186,8 +186,8 @@ class MessageSource(Section):
         "inboxd",
         min_length=1,
         max_length=200,
-        description="The Kafka consumer group of the workers. Change it where several inboxes "
-        "consume one Kafka topic, or each gets only a part of it.",
+        description="The Kafka consumer group of the workers. Change it if several inboxes consume "
+        "one Kafka topic: in one group, each gets only a part.",
     )
     nats_stream: str | None = Field(
         None, min_length=1, description="The NATS JetStream stream that is consumed."
@@ -201,7 +201,7 @@ class MessageSource(Section):
         "inboxd",
         pattern=r"^[A-Za-z0-9_-]{1,32}$",
         description="Prefix of the consumer's name in NATS, followed by the name of the source. "
-        "Change it where several inboxes consume from one stream.",
+        "Change it if several inboxes consume from one stream.",
     )
     rabbitmq_queue: str | None = Field(
         None, min_length=1, max_length=255, description="The RabbitMQ queue that is consumed."
@@ -210,14 +210,14 @@ class MessageSource(Section):
         None,
         min_length=1,
         max_length=255,
-        description="The RabbitMQ queue of the type `stream` that is consumed, from the stored "
-        "position on. Set it in place of `rabbitmq_queue`.",
+        description="The RabbitMQ queue of the type `stream` that is consumed, beginning at the "
+        "stored position. Set it in place of `rabbitmq_queue`.",
     )
     begin: Literal["oldest", "newest"] = Field(
         "oldest",
         description="Where consumption begins in a stream without a stored position. oldest: at "
-        "the oldest message that the broker has; newest: at the messages that arrive from then "
-        "on. Choose newest where old messages would do harm.",
+        "the oldest message that the broker has; newest: at the messages that arrive from then on. "
+        "Choose newest if old messages would do harm.",
     )
     prefetch: int = Field(
         2000,
@@ -268,14 +268,14 @@ class MessageSource(Section):
         None,
         description='Where the dedup key is found: "header:…", "pointer:/…", or "body" for the '
         "body's hash; \"\" for none; unset: for RabbitMQ the message id or the CloudEvent's id, "
-        "for Kafka and NATS none, since positions are enough there. Set it when a message that a "
+        "for Kafka and NATS none, since stored positions are enough. Set it when a message that a "
         "sender publishes twice becomes two events.",
     )
     ordering_key: Reference | None = Field(
         None,
-        description='Where the ordering key is found: "header:…", "pointer:/…" or "text:…"; '
-        "unset: the Kafka key, or else the partition; the NATS subject; the RabbitMQ queue. Set "
-        "it when too many events wait for each other, or too few.",
+        description='Where the ordering key is found: "header:…", "pointer:/…" or "text:…"; unset: '
+        "for Kafka the message's key, or without a key the partition; for NATS the subject; for "
+        "RabbitMQ the queue. Set it when too many events wait for each other, or too few.",
     )
     tenant: Reference | None = Field(
         None, description="Where the tenant is found, in the same form."
@@ -295,8 +295,8 @@ class MessageSource(Section):
     )
     headers: HeaderNames = Field(
         (),
-        description="Headers that are kept in the event's headers, besides those of CloudEvents. "
-        "Set it when handlers need them; headers that hold credentials are refused.",
+        description="Headers that are kept in the event's headers, besides the CloudEvents "
+        "headers. Set it when handlers need them; headers that hold credentials are refused.",
     )
 
     def durable(self, name: str) -> str:

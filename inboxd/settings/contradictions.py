@@ -69,7 +69,7 @@ def _certificate_has_its_key(settings: Settings) -> Iterator[str]:
 @_rests_on("database.tls_cert", "database.tls_ca")
 def _certificate_has_its_authorities(settings: Settings) -> Iterator[str]:
     if settings.database.tls_cert is not None and settings.database.tls_ca is None:
-        yield "[database]: tls_cert needs tls_ca: it is only shown to a server that is verified"
+        yield "[database]: tls_cert needs tls_ca: the certificate is sent only to a verified server"
 
 
 @_rests_on("http.host", "http.allow_remote")
@@ -123,7 +123,7 @@ def _key_rates_have_lines(settings: Settings) -> Iterator[str]:
         if queue.key_rate is not None and queue.key_concurrency > 1:
             yield (
                 f"[queues.{name}]: key_rate needs key_concurrency = 1, since the commands of a key "
-                "wait for the first of them; leave one of both out"
+                "wait for the first of them; leave out key_rate or key_concurrency"
             )
 
 
@@ -133,9 +133,9 @@ def _quota_holds_segments(settings: Settings) -> Iterator[str]:
     if spool.quota < 2 * spool.segment_size:
         yield (
             f"[inbound.spool]: quota ({format_size(spool.quota)}) must be at least twice "
-            f"segment_size ({format_size(spool.segment_size)}), since a drained file goes as a "
-            f"whole: give it {format_size(2 * spool.segment_size)} or more, or make segment_size "
-            "smaller"
+            f"segment_size ({format_size(spool.segment_size)}), since a file is deleted only when "
+            f"all of it is drained: set quota to {format_size(2 * spool.segment_size)} or more, or "
+            "lower segment_size"
         )
 
 
@@ -151,7 +151,7 @@ def _ports_differ(settings: Settings) -> Iterator[str]:
     for (one, port, first), (other, same, second) in combinations(ports, 2):
         if port == same != 0:
             yield (
-                f"{one} and {other} are both {port}: {first} and {second} have a port each; "
+                f"{one} and {other} are both {port}: {first} and {second} need different ports; "
                 "change one"
             )
 
@@ -195,6 +195,6 @@ def _types_go_with_their_tables(settings: Settings) -> Iterator[str]:
         if one.retention is not None and one.retention > longest:
             yield (
                 f"types.{name}.retention is longer than history.events and history.commands: "
-                "days go as a whole, so a type may be kept for less, but not for longer; raise "
-                f"those ({longest.days} days is the longer now), or set history.export"
+                "history is dropped by whole days, so a type cannot be kept longer; raise one of "
+                f"them (the longer is {longest.days} days), or set history.export"
             )

@@ -39,7 +39,7 @@ def _other_form(dsn: str) -> str:
     if dsn.startswith("jdbc:"):
         return "; leave out jdbc:, and write user and password before the host"
     if re.match(r"\w+ ?= ?\S", dsn):
-        return "; host=… user=… dbname=… is another form of the same"
+        return "; host=… user=… dbname=… is not a URL: rewrite it as one"
     return ""
 
 
@@ -76,7 +76,7 @@ class Database(Section):
         "inboxd",
         alias="schema",
         pattern=r"^[a-z_][a-z0-9_]{0,39}$",
-        description="Schema of inboxd's tables. Change it where several services share a database.",
+        description="Schema of inboxd's tables. Change it if several services share a database.",
     )
     password: SecretStr | None = Field(
         None,
@@ -85,9 +85,9 @@ class Database(Section):
     )
     password_file: Path | None = Field(
         None,
-        description="File that holds only the password; it replaces `password`. It is read at "
-        "each connection, so a new password needs no restart. Set it for secrets that a platform "
-        "mounts.",
+        description="File that holds only the password; it replaces `password`. The file is read "
+        "at each connection, so a new password needs no restart. Set it for secrets that a "
+        "platform mounts.",
     )
     tls_ca: Path | None = Field(
         None,
@@ -142,8 +142,8 @@ class Database(Section):
     tcp_user_timeout: Duration = Field(
         seconds(15),
         description="Time without acknowledgement of sent data after which the server and the "
-        "worker drop a connection. Lower it to notice a vanished machine sooner; raise it where "
-        "the network loses packets for longer.",
+        "worker drop a connection. Lower it to notice a vanished machine sooner; raise it if the "
+        "network loses packets for longer.",
     )
     application_name: str = Field(
         "inboxd",

@@ -32,12 +32,12 @@ _RELOADABLE = frozenset(
 _LIVE_TABLES = ("queues.", "breakers.", "inbound.webhooks.")
 # Lists that mean "all" when they are empty.
 _ALL = ("worker.plugins", "worker.queues", "worker.topics")
-# Shown without its password; other secrets are masked as a whole.
+# The DSN is shown without its password; other secrets are masked as a whole.
 _DSN = "database.dsn"
 _OF_SOURCES = {
     "addresses": "(all)",
     "nats_subjects": "(all)",
-    "topics": "(of the subscriptions)",
+    "topics": "(those that subscribe to the type)",
 }
 
 
@@ -100,7 +100,7 @@ def _show(key: str, value: object) -> str:
         case None:
             return "-"
         case SecretStr():
-            # Another secret may contain ://, too.
+            # `redact` would show parts of another secret that contains ://.
             return redact(value.get_secret_value()) if key == _DSN else MASK
         case bool():
             return str(value).lower()

@@ -55,8 +55,8 @@ class Endpoint(Section):
     )
     tenant: str | None = Field(
         None,
-        description="Tenant whose webhooks the endpoint gets, and no others; unset: webhooks of "
-        "every tenant, and webhooks without a tenant.",
+        description="The only tenant whose webhooks the endpoint gets; unset: webhooks of every "
+        "tenant, and webhooks without a tenant.",
     )
     secret_file: Path | None = Field(
         None, description="File with the signing secret: whsec_ and base64."
@@ -68,29 +68,28 @@ class Endpoint(Section):
     )
     ordered: bool = Field(
         default=False,
-        description="Whether deliveries with the same ordering key are made in order. Set it "
-        "where the receiving side needs the order; a delivery that fails holds up its key.",
+        description="Whether deliveries with the same ordering key are made in order. Set it if "
+        "the receiving side needs the order; a delivery that fails holds up its key.",
     )
     events: bool = Field(
         default=False,
-        description="Whether emitted events of matching types are delivered, too, and not only "
-        "those that are sent as webhooks. Set it where the receiving side is to know of each "
-        "event.",
+        description="Whether the endpoint also gets emitted events of its types, besides webhooks. "
+        "Set it to true if the receiving side needs each event.",
     )
     rate: RateLimit | None = Field(
         None,
-        description='Maximum rate of deliveries, such as "10/s". Set it where the receiving side '
+        description='Maximum rate of deliveries, such as "10/s". Set it if the receiving side '
         "answers 429.",
     )
     concurrency: int | None = Field(
         None,
         ge=1,
         le=100_000,
-        description="Maximum deliveries at once, over all workers. Lower it where the receiving "
-        "side slows down under many.",
+        description="Maximum deliveries at once, over all workers. Lower it if the receiving side "
+        "slows down under many deliveries.",
     )
     disable_after: Duration = Field(
         timedelta(days=5),
-        description="Time of failures without a success after which the endpoint is disabled. "
-        "Lengthen it for an endpoint that is down for longer.",
+        description="Time without a success, while deliveries fail, after which the endpoint is "
+        "disabled. Lengthen it for an endpoint that is down for longer.",
     )

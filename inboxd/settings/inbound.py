@@ -40,7 +40,7 @@ class InboundHttp(Section):
     enabled: bool = Field(
         default=False,
         description="Whether `inboxd run` receives webhooks, too; `inboxd receive` always does. "
-        "Set it to true where one process is enough.",
+        "Set it to true if one process is enough.",
     )
     host: str = Field(
         "127.0.0.1",
@@ -100,8 +100,8 @@ class InboundHttp(Section):
     )
     body_timeout: Duration = Field(
         seconds(20),
-        description="Time limit for receiving a body, answered 408 after it. Lower it when slow "
-        "requests pile up; raise it for large bodies from slow networks.",
+        description="Time limit for receiving a body; after it the request is answered 408. Lower "
+        "it when slow requests pile up; raise it for large bodies from slow networks.",
     )
     keep_alive: Duration = Field(
         seconds(75),
@@ -110,9 +110,10 @@ class InboundHttp(Section):
     )
     answer_within: Duration = Field(
         seconds(5),
-        description="Time limit for the commit of a request, answered 503 after it; below the "
-        "time limit of your senders (the shortest known is 10s). Raise it when webhooks are "
-        "refused because the database is slow, although their senders would wait longer.",
+        description="Time limit for the commit of a request; after it the request is answered 503. "
+        "It must be shorter than your senders' own limit (the shortest known is 10s). Raise it "
+        "when webhooks are refused because the database is slow, although their senders would wait "
+        "longer.",
     )
     connections: int = Field(
         2,
@@ -141,9 +142,9 @@ class InboundSpool(Section):
 
     path: Path | None = Field(
         None,
-        description="Folder on a local disk that outlives the process and its container; unset: "
-        "no spool, and webhooks are answered 503 while the database is away. Set it where senders "
-        "do not retry.",
+        description="Folder on a local disk that outlives the process and its container; unset: no "
+        "spool, and webhooks are answered 503 while the database is away. Set it if senders do not "
+        "retry.",
     )
     quota: Size = Field(
         1024**3,
@@ -202,8 +203,8 @@ class SenderKey(WebhookKey):
         None,
         min_length=1,
         max_length=255,
-        description="Tenant of every request that is signed with this key, regardless of its "
-        "body. Set it where several tenants send to one source.",
+        description="Tenant of every request that is signed with this key, regardless of its body. "
+        "Set it if several tenants send to one source.",
     )
 
 
@@ -229,7 +230,8 @@ class HmacScheme(Section):
         "`tolerance`.",
     )
     id_header: HeaderName | None = Field(
-        None, description="Header that holds `{id}`; it is the dedup key unless you set another."
+        None,
+        description="Header that holds `{id}`, which is the dedup key unless `dedup_key` is set.",
     )
     secret_encoding: Literal["text", "base64", "hex"] = Field(
         "text", description="Encoding of the secret; text: the secret's characters themselves."
@@ -272,8 +274,8 @@ class WebhookSource(Section):
     )
     hmac: HmacScheme | None = Field(
         None,
-        description="How the sender signs, with scheme hmac: its header, and all that differs "
-        "from a hexadecimal hash of the body.",
+        description="How the sender signs, with scheme hmac: the header, and each option that "
+        "differs from its default.",
     )
     certificate: CertificateScheme | None = Field(
         None,
@@ -308,14 +310,14 @@ class WebhookSource(Section):
         None,
         description='Where the dedup key is found: "header:…", "pointer:/…", or "body" for the '
         'body\'s hash; "" for none; unset: the dedup key of the scheme. Set it when repeated '
-        "requests of a sender become events, or when it gives different results the same id.",
+        "requests of a sender become events, or when a sender gives different results the same id.",
     )
     dedup_scope: Literal["source", "key"] = Field(
         "source",
         description="Requests among which a dedup key counts once. source: all requests of the "
-        "source; key: those that are signed with the same key. Set it to key where the keys "
-        "belong to senders that do not trust each other; a sender that changes its key may then "
-        "deliver an event twice.",
+        "source; key: those that are signed with the same key. Set it to key if the keys belong to "
+        "senders that do not trust each other; a sender that changes its key may then deliver an "
+        "event twice.",
     )
     ordering_key: Reference | None = Field(
         None,
@@ -354,25 +356,24 @@ class WebhookSource(Section):
     )
     headers: HeaderNames = Field(
         (),
-        description="Headers that are kept in the receipt and in the event's headers, besides "
-        "those of the signature. Set it when handlers need them; headers that hold credentials "
-        "are refused.",
+        description="Headers that are kept in the receipt and in the event's headers, besides the "
+        "signature's headers. Set it when handlers need them; headers that hold credentials are "
+        "refused.",
     )
     max_body: Size = Field(
         1024**2,
         description="Maximum bytes of a body; a larger one is answered 413, unread. Raise it when "
-        "a sender's large bodies are refused; lower it where no body should be large.",
+        "a sender's large bodies are refused; lower it if no body should be large.",
     )
     answer: Answer = Field(
         202,
         description="HTTP status of a success: 200, 201, 202 or 204. Change it when the sender "
-        "takes the present one for a failure.",
+        "treats this status as a failure.",
     )
     addresses: Addresses = Field(
         (),
-        description="Address ranges that may send; empty: all. Set it where the sender publishes "
-        "its ranges; when it adds new ones, requests from them are answered 403 until you add "
-        "them, too.",
+        description="Address ranges that may send; empty: all. Set it if the sender publishes its "
+        "ranges; requests from a new range are answered 403 until you add it here.",
     )
     rate: RateLimit | None = Field(
         None,
@@ -401,7 +402,7 @@ class WebhookSource(Section):
 
 
 class Inbound(Section):
-    """Settings of all that comes in, over HTTP and from brokers."""
+    """Settings of webhooks and messages that are received."""
 
     http: InboundHttp = Field(
         default_factory=InboundHttp,

@@ -35,7 +35,7 @@ def points_into_text(source: WebhookSource | MessageSource) -> Iterator[str]:
     """Yield pointers into a text body, which has no parts."""
     for setting in REFERENCES if source.body == "text" else ():
         if (getattr(source, setting) or "").startswith("pointer:"):
-            yield f'{setting} is a pointer, and body = "text" has nothing to point at'
+            yield f'{setting} is a pointer, but body = "text" is not JSON; use a header or text'
 
 
 def _of_source(source: WebhookSource) -> Iterator[str]:
@@ -50,7 +50,7 @@ def _type_is_said_once(source: WebhookSource) -> Iterator[str]:
         else:
             yield "type and type_from are both set; leave one out"
     if source.type_prefix and source.type_from is None:
-        yield "type_prefix needs type_from: write it into type"
+        yield "type_prefix needs type_from: without it, write the prefix into type"
 
 
 def _scheme_has_its_table(source: WebhookSource) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _scheme_has_keys(source: WebhookSource) -> Iterator[str]:
 def _keys_are_whole(source: WebhookSource) -> Iterator[str]:
     for id_, count in Counter(key.id for key in source.keys).items():
         if count > 1:
-            yield f"{count} keys have the id {id_!r}; give each its own"
+            yield f"{count} keys have the id {id_!r}; give each key an id of its own"
     for key in source.keys:
         yield from (f"key {key.id!r} {found}" for found in _of_key(key, source.scheme))
 
@@ -118,7 +118,7 @@ def _beside_the_listener(settings: Settings, source: WebhookSource) -> Iterator[
     if known("inbound", "http", "max_bytes") and source.max_body > http.max_bytes:
         yield (
             "max_body is more than inbound.http.max_bytes, so the largest bodies are always "
-            "refused; lower it, or raise that"
+            "refused; lower max_body, or raise max_bytes"
         )
     proxies_known = known("inbound", "http", "trusted_proxies")
     if source.scheme == "client_certificate" and proxies_known and not http.trusted_proxies:

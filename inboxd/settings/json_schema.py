@@ -124,5 +124,5 @@ def _retry(section: dict[str, Any]) -> dict[str, Any]:
     wait.pop("description", None)
     known["kind"] = {"enum": [*known["kind"]["enum"], "explicit"]}
     known["delays"] = {"type": "array", "items": wait, "description": "The waits, one by one."}
-    known["max_age"] = {**wait, "description": "No attempt begins when the row is older."}
+    known["max_age"] = {**wait, "description": "Age of the row after which no attempt begins."}
     return known

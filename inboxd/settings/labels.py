@@ -45,9 +45,9 @@ class TenantNames(Section):
         None,
         min_length=1,
         description="A SELECT of two columns, a tenant's id and its name, run read-only with the "
-        "database role of the command that asks. With the parameter $1, an array of ids, it "
-        "returns these tenants; without it, all of them, of which 10,000 are taken. Set it to see "
-        "names instead of ids.",
+        "database role of the command that asks. With the parameter $1, an array of ids, it must "
+        "return these tenants; without it, all tenants, of which at most 10,000 are used. Set it "
+        "to see names instead of ids.",
     )
     timeout: Duration = Field(
         timedelta(seconds=1),
@@ -75,5 +75,7 @@ class Links(Section):
         "traceparent.",
     )
     tenant: Annotated[str, _template("tenant")] | None = Field(
-        None, description="Link to a tenant; {tenant} is replaced. Set it like `entity`."
+        None,
+        description="Link to a tenant; {tenant} is replaced. Set it to open the tenant in another "
+        "system.",
     )

@@ -11,7 +11,7 @@ from inboxd.settings.values import BY_DAYS, Duration, Retention, at_least
 
 
 class History(Section):
-    """Where settled rows go, and how long they stay there."""
+    """The retention and export of settled rows."""
 
     events: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
         timedelta(days=30),
@@ -27,22 +27,22 @@ class History(Section):
     receipts: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
         timedelta(days=30),
         description="Retention of webhooks as they were received (body, headers, address), at "
-        'least a day; or "forever". Those of unsettled events stay longer. Shorten it when the '
-        "disk fills, or when addresses may not be kept; lengthen it to prove later what was sent.",
+        'least a day; or "forever". Webhooks of unsettled events stay longer. Shorten it when the '
+        "disk fills, or when addresses must not be kept; lengthen it to prove later what was sent.",
     )
     days_ahead: int = Field(
         14,
         ge=4,
         le=366,
         description="Number of days, 4 to 366, for which partitions are made in advance: the time "
-        "in which you must notice that making them fails. Lower it where the number of tables "
+        "in which you must notice that making them fails. Lower it if the number of tables "
         "matters.",
     )
     indexes: bool = Field(
         default=False,
-        description="Whether days of history that are over get indexes by type, tenant and "
-        "entity, which need about a quarter more disk. Set it to true where lists must find rare "
-        "old rows at once; without the indexes a list searches, and reports how far it came.",
+        description="Whether days of history that are over get indexes by type, tenant and entity, "
+        "which need about a quarter more disk. Set it to true if lists must find rare old rows at "
+        "once; without the indexes a list searches, and reports how far it came.",
     )
     stats: Annotated[Duration, at_least(3)] = Field(
         timedelta(days=7),
@@ -56,16 +56,16 @@ class History(Section):
     )
     stats_days: Annotated[Retention, at_least(30)] = Field(
         None,
-        description='Retention of the statistics per day, at least 30 days; unset or "forever": '
-        "no limit. They are small; set it where names of tenants may not be kept.",
+        description='Retention of the statistics per day, at least 30 days; unset or "forever": no '
+        "limit. They are small; set it if names of tenants must not be kept.",
     )
     stats_tenants: int = Field(
         100,
         ge=0,
         le=10_000,
-        description="Maximum tenants with statistics of their own; later ones are counted "
-        "together as (other); 0: no tenant has its own. Lower it when tenants make the statistics "
-        "large; raise it when important tenants are among the others.",
+        description="Maximum tenants with statistics of their own; later ones are counted together "
+        "as (other); 0: no tenant has its own. Lower it when tenants make the statistics large; "
+        "raise it when important tenants are counted as (other).",
     )
     samples: Duration = Field(
         timedelta(days=14),
@@ -75,7 +75,7 @@ class History(Section):
     audit: Annotated[Retention, at_least(30)] = Field(
         None,
         description='Retention of the audit, at least 30 days; unset or "forever": no limit. It '
-        "records actions of people, so it stays small; set it where names may not be kept for "
+        "records actions of people, so it stays small; set it if names must not be kept for "
         "longer.",
     )
     export: Path | None = Field(
@@ -95,8 +95,9 @@ class DedupSource(Section):
     """The dedup keys of one source's events."""
 
     window: Duration = Field(
-        description="Retention of the dedup keys of this source; if its topic has a longer one, "
-        "that counts. Set it where a source repeats events later, or sooner, than others.",
+        description="Retention of the dedup keys of this source; if its topic has a longer window, "
+        "the topic's counts. Set it if a source repeats events later, or sooner, than other "
+        "sources.",
     )
 
 
@@ -110,7 +111,7 @@ class Dedup(Section):
     )
     sources: dict[str, DedupSource] = Field(
         default_factory=dict,
-        description="Windows of single sources, by the source that their events name.",
+        description="Windows of single sources, by the `source` of their events.",
     )
 
 

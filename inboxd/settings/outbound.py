@@ -23,8 +23,8 @@ class OutboundHttp(Section):
 
     enabled: bool = Field(
         default=False,
-        description="Whether `http.request` may call any URL. Set it to true where requests have "
-        "a URL of their own; requests to targets are always made.",
+        description="Whether `http.request` may call any URL. Set it to true if requests have a "
+        "URL of their own; requests to targets are always made.",
     )
     timeout: Duration = Field(
         seconds(30),
@@ -48,9 +48,8 @@ class OutboundHttp(Section):
     )
     host_rate: RateLimit | None = Field(
         None,
-        description='Maximum rate of requests from one worker to one host, such as "10/s", '
-        "without requests in a target's queue; unset: no limit. Set it where anybody may name a "
-        "URL.",
+        description='Maximum rate of requests from one worker to one host, such as "10/s", not '
+        "counting requests to targets; unset: no limit. Set it if others may choose the URLs.",
     )
     allow: Addresses = Field(
         (),
@@ -64,8 +63,8 @@ class OutboundWebhooks(Section):
 
     enabled: bool = Field(
         default=False,
-        description="Whether this worker delivers webhooks. Set it to true where endpoints are "
-        "rows of the database; a worker that has endpoints in its settings always delivers.",
+        description="Whether this worker delivers webhooks. Set it to true if endpoints are rows "
+        "of the database; a worker that has endpoints in its settings always delivers.",
     )
     concurrency: int | None = Field(
         None,
@@ -87,8 +86,8 @@ class OutboundWebhooks(Section):
     )
     require_https: bool = Field(
         default=False,
-        description="Whether only endpoints with https are allowed: others on the network can "
-        "read http. Set it to true where endpoints belong to customers.",
+        description="Whether only endpoints with https are allowed: others on the network can read "
+        "http. Set it to true if endpoints belong to customers.",
     )
 
 
@@ -133,13 +132,13 @@ class Target(Section):
     keys: tuple[WebhookKey, ...] = Field(
         (),
         description="The signing keys, each with id and secret or secret_file. standard_webhooks "
-        "signs with all keys that are valid now, so that the target may change to the new one; "
-        "hmac with the first.",
+        "signs with all keys that are valid now, so that the target can change to the new one; "
+        "hmac signs with the first.",
     )
     hmac: HmacScheme | None = Field(
         None,
-        description="How requests are signed with signature hmac: the header, and all that "
-        "differs from the defaults.",
+        description="How requests are signed with signature hmac: the header, and each option that "
+        "differs from its default.",
     )
     rate: RateLimit | None = Field(
         None,

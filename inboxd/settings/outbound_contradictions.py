@@ -29,7 +29,7 @@ def _url(target: Target) -> Iterator[str]:
     if parts is None:
         yield 'url is not the address of a service; set url = "https://host/…"'
     elif parts.username is not None or parts.password is not None:
-        yield "url must not hold a user or a password, since it is shown; set authorization_file"
+        yield "url must not hold a user or password, since the URL is shown; set authorization_file"
     elif parts.query or parts.fragment:
         yield "url must not have a query or a fragment; put it into the path of each request"
 
@@ -56,7 +56,7 @@ def _keys(target: Target) -> Iterator[str]:
         yield 'signature = "hmac" and hmac = { header = "…" } belong together: set both or neither'
     for id_, count in Counter(key.id for key in target.keys).items():
         if count > 1:
-            yield f"{count} keys have the id {id_!r}; give each its own"
+            yield f"{count} keys have the id {id_!r}; give each key an id of its own"
     for key in target.keys:
         if key.secret is None:
             yield f"key {key.id!r} has no secret, which signing needs; set secret_file"

@@ -46,27 +46,27 @@ class Queue(Section):
         ge=-(2**15),
         lt=2**15,
         description="Number added to the priority of each of its commands; smaller numbers are "
-        "claimed first. Lower it when they must not wait behind those of other queues.",
+        "claimed first. Lower it when they must not wait behind commands of other queues.",
     )
     key_concurrency: int = Field(
         1,
         ge=1,
         le=10_000,
         description="Maximum commands of one ordering key in flight in all workers together; 1: "
-        "one after the other, in order. Raise it where keys are for fair shares, not for order.",
+        "one after the other, in order. Raise it if keys are for fair shares, not for order.",
     )
     key_rate: RateLimit | None = Field(
         None,
         description="Maximum rate at which commands of one ordering key start, in any second, "
         'minute or hour, evenly spaced: "10/m" is one every six seconds; unset: no limit. Set it '
-        "where each customer has a rate of its own. Only where key_concurrency is 1.",
+        "if each customer has a rate of its own. Only if key_concurrency is 1.",
     )
     on_failure: Literal["block", "skip"] = Field(
         "block",
         description="Effect of a dead letter on its ordering key. block: the key waits until the "
-        "dead letter is replayed or dismissed; skip: the next command continues. Choose skip "
-        "where a delay is worse than a gap. Only where key_concurrency is 1; with more there is "
-        "no order to keep.",
+        "dead letter is replayed or dismissed; skip: the next command continues. Choose skip if a "
+        "delay is worse than a gap. Only if key_concurrency is 1; with more there is no order to "
+        "keep.",
     )
     breaker: str | None = Field(
         None,
@@ -77,7 +77,7 @@ class Queue(Section):
     )
 
     def over(self, below: Self) -> Self:
-        """These settings where they are set, and those of `below` otherwise."""
+        """These settings; for each unset one, the value of `below`."""
         return below.model_copy(
             update={name: getattr(self, name) for name in self.model_fields_set}
         )
@@ -103,14 +103,15 @@ class TopicOverride(Section):
         None,
         description="Effect of a dead letter on its ordering key. block, if unset: the key waits "
         "until the dead letter is replayed or dismissed; skip: the next event continues. Choose "
-        "skip where a delay is worse than a gap. Sequential only.",
+        "skip if a delay is worse than a gap. Sequential only.",
     )
     page_rows: int | None = Field(
         None,
         ge=1,
         le=10_000,
-        description="Maximum events of the topic in one transaction; in batch mode, in one "
-        "portion of a long chunk. Set it when its handlers are slower, or lock more, than others.",
+        description="Maximum events of the topic in one transaction; in batch mode, in one portion "
+        "of a long chunk. Set it when its handlers are slower, or lock more rows, than other "
+        "handlers.",
     )
     poll_interval: Duration | None = Field(
         None,
@@ -134,7 +135,7 @@ class TopicOverride(Section):
         None,
         ge=1,
         le=1_000_000,
-        description="Batch: number of events with which a chunk is due, and full.",
+        description="Batch: maximum events of a chunk; a chunk with this number is due.",
     )
     age: Duration | None = Field(
         None,
@@ -159,8 +160,8 @@ class TopicOverride(Section):
     )
     dedup_window: Duration | None = Field(
         None,
-        description="Retention of the topic's dedup keys; unset: that of [dedup]. Set it where "
-        "producers repeat events later, or sooner, than others.",
+        description="Retention of the topic's dedup keys; unset: dedup.window. Set it if its "
+        "producers repeat events later, or sooner, than other producers.",
     )
 
     @field_validator("*", mode="before")
@@ -183,8 +184,8 @@ class RetryDefaults(Section):
 
     kind: Literal["exponential", "linear", "fixed"] = Field(
         "exponential",
-        description="How the wait grows with each attempt. Choose linear or fixed where failures "
-        "pass soon.",
+        description="How the wait grows with each attempt. Choose linear or fixed if failures pass "
+        "soon.",
     )
     base: Duration = Field(
         seconds(2), description="The first wait. Lower it when most failures pass within a moment."
@@ -210,7 +211,7 @@ class RetryDefaults(Section):
     jitter: Literal["full", "half", "none"] = Field(
         "full",
         description="full: a random part of the wait, so that retries spread over time; half: at "
-        "least half of the wait; none: the exact wait. Unset, the kind fixed has none.",
+        "least half of the wait; none: the exact wait. The kind fixed has none unless this is set.",
     )
 
 
@@ -270,7 +271,7 @@ class ScheduleOverride(Section):
     tenant: str | None = Field(None, description="Tenant of the event or command.")
     missed: Literal["skip", "once", "all"] | None = Field(
         None,
-        description="How runs are treated that no worker could send within a minute. skip: they "
-        "are dropped; once, if unset: one run in place of all of them; all: each run, at most the "
-        "newest 1,000.",
+        description="Treatment of missed runs, which no worker could send within a minute. skip: "
+        "they are dropped; once, if unset: one run is sent in place of all; all: each is sent, at "
+        "most the newest 1,000.",
     )

@@ -1,4 +1,4 @@
-"""How a worker works: `[worker]`, `[events]`, `[commands]`, `[wakeups]`.
+"""Settings of a worker's processing: `[worker]`, `[events]`, `[commands]`, `[wakeups]`.
 
 Settings of one queue, topic or type are in `inboxd.settings.overrides`.
 """
@@ -16,14 +16,14 @@ Unhandled = Literal["keep", "dead", "ignore"]
 
 
 class Worker(Section):
-    """This daemon process: what it serves, and how it shows that it is alive."""
+    """This daemon process: what it serves, its heartbeat and its time limits."""
 
     name: str = Field(
         default_factory=socket.gethostname,
         min_length=1,
         max_length=200,
         description="Name on screens and in logs, by default the host's name; it need not be "
-        "unique. Set it where names of hosts say little, as in containers.",
+        "unique. Set it if names of hosts say little, as in containers.",
     )
     plugins: Names = Field(
         (),
@@ -48,9 +48,9 @@ class Worker(Section):
     heartbeat_interval: Duration = Field(
         seconds(5),
         description="Interval at which the worker writes its heartbeat, looks for commands to "
-        "cancel, and tests the listening connection; at most a quarter of the lease, so that "
-        "three heartbeats may fail. Lengthen it, and the lease, when hundreds of workers burden "
-        "the server.",
+        "cancel, and tests the listening connection; at most a quarter of the lease, so that three "
+        "heartbeats can fail. Lengthen it, and the lease, when hundreds of workers burden the "
+        "server.",
     )
     drain_timeout: Duration = Field(
         seconds(25),
@@ -66,21 +66,21 @@ class Worker(Section):
     poll_interval: Duration = Field(
         seconds(5),
         description="Longest time between two polls: the latency when every wake-up is lost. "
-        'Shorten it where wakeups.mode is "off"; lengthen it when many idle workers burden the '
+        'Shorten it if wakeups.mode is "off"; lengthen it when many idle workers burden the '
         "server.",
     )
     unhandled_grace: Duration = Field(
         seconds(30),
         description="Time without a living worker that handles a type, after which its commands "
-        "become dead letters and its events are treated by `unhandled`. Lengthen it when a "
-        "rolling deploy takes longer.",
+        "become dead letters and its events are treated as events.unhandled says. Lengthen it when "
+        "a rolling deploy takes longer.",
     )
     crash_limit: int = Field(
         3,
         ge=1,
         le=100,
         description="Number of worker deaths after which a row becomes a dead letter, if it ran "
-        "alone at each. Raise it where machines are often taken away; lower it when each crash is "
+        "alone at each. Raise it if machines are often taken away; lower it when each crash is "
         "costly.",
     )
 
@@ -113,11 +113,10 @@ class Events(Section):
     )
     unhandled: Unhandled = Field(
         "keep",
-        description="How events are treated that no living worker handles. keep: they wait, "
-        "visible, for a handler; dead: they become dead letters after worker.unhandled_grace; "
-        "ignore: they are dismissed after it, and counted. Choose dead or ignore where types "
-        "arrive that will never have a handler. The leader decides: give all workers the same "
-        "value.",
+        description="Treatment of events that no living worker handles. keep: they wait, visible, "
+        "for a handler; dead: they become dead letters after worker.unhandled_grace; ignore: they "
+        "are dismissed after it, and counted. Choose dead or ignore if types arrive that will "
+        "never have a handler. The leader decides: give all workers the same value.",
     )
     chunk_concurrency: int = Field(
         4,
@@ -141,7 +140,7 @@ class Commands(Section):
         500,
         ge=1,
         le=10_000,
-        description="Maximum commands in one claim, and maximum that are leased ahead of their "
+        description="Maximum commands in one claim, and maximum commands leased ahead of their "
         "start while commands end quickly. Lower it when one worker leases commands that others "
         "could run.",
     )
@@ -156,7 +155,7 @@ class Commands(Section):
     in_flight_bytes: Size = Field(
         64 * 1024**2,
         description="Maximum bytes of payloads in flight. Lower it when large payloads take too "
-        "much memory; raise it when they let too few commands run.",
+        "much memory; raise it when this limit lets too few commands run.",
     )
     timeout: Duration = Field(
         seconds(60),

@@ -2,9 +2,8 @@
 
 Owns their syntax. A reference names the place of a value: `header:NAME`, `pointer:/a/b` (RFC 6901,
 into the body), or `text:…`, the value itself. A destination is a text with placeholders,
-`{type}.v{version}`. Known limit: whether a request, message or event has the value shows when it
-arrives.
-*See:* `inboxd/settings/inbound.py`, `inboxd/settings/brokers.py`.
+`{type}.v{version}`. Known limit: whether a request, message or event has the value is known only
+when it arrives. *See:* `inboxd/settings/inbound.py`, `inboxd/settings/brokers.py`.
 """
 
 import ipaddress
@@ -31,8 +30,8 @@ PLACEHOLDER = re.compile(rf"\{{({'|'.join(PLACEHOLDERS)})\}}")
 def _source_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(
-            "the name of a source is a part of its address: at most 100 letters, digits, dots, "
-            "hyphens and underscores, and a letter or digit first"
+            "the name of a source is a part of its address: use at most 100 letters, digits, dots, "
+            "hyphens and underscores, beginning with a letter or digit"
         )
     return name
 
@@ -41,8 +40,8 @@ def target_name(name: str) -> str:
     """Check the name of a target, which is a part of its queue's name; raises ValueError."""
     if not _NAME.fullmatch(name):
         raise ValueError(
-            "the name of a target is a part of its queue's: at most 100 letters, digits, dots, "
-            "hyphens and underscores, and a letter or digit first"
+            "the name of a target is a part of its queue's name: use at most 100 letters, digits, "
+            "dots, hyphens and underscores, beginning with a letter or digit"
         )
     return name
 
@@ -53,8 +52,8 @@ def name_of(what: str) -> Callable[[str], str]:
     def check(name: str) -> str:
         if not _NAME.fullmatch(name):
             raise ValueError(
-                f"the name of a {what} is a part of other names: at most 100 letters, digits, "
-                "dots, hyphens and underscores, and a letter or digit first"
+                f"the name of a {what} is a part of other names: use at most 100 letters, digits, "
+                "dots, hyphens and underscores, beginning with a letter or digit"
             )
         return name
 
@@ -76,8 +75,8 @@ def _kept_header(name: str) -> str:
 def _pointer(text: str) -> str:
     if not _POINTER.fullmatch(text):
         raise ValueError(
-            "a JSON pointer begins with a slash, such as /data/id; in it ~ is written ~0, and a "
-            'slash of a name ~1; "" is the whole'
+            "a JSON pointer begins with a slash, such as /data/id; write ~ as ~0, and a slash "
+            'within a name as ~1; "" is the whole'
         )
     return text
 

@@ -2,8 +2,8 @@
 
 `make docs` writes `docs/reference/settings.md`, and the comments of `config.example.toml`, from
 these models. Promises that each value of an instance is valid by itself. Known limit:
-contradictions between values are refused by `inboxd.settings.load`, not here; what depends on the
-plugins is checked when they are loaded.
+contradictions between values are refused by `inboxd.settings.load`, not here; rules that depend on
+plugins are checked when the plugins are loaded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -110,7 +110,7 @@ class Settings(BaseSettings):
         return settings
 
     def knows(self, *key: str) -> bool:
-        """Whether the setting, or the whole table, has the value that was given or its default.
+        """Whether the value of the setting or table is known: a valid one was given, or none.
 
         A value that was removed as invalid is unknown: the setting has its default, or is missing.
         `ANY` as a name stands for all tables at its place.

@@ -88,7 +88,7 @@ class _Environment(EnvSettingsSource):
     """An environment source that parses JSON below a table of names.
 
     Old versions of pydantic-settings (2.7 to 2.10, at least) look for the name among the settings,
-    find nothing, and leave the JSON below it a text, as in the keys of a webhook source.
+    find nothing, and do not parse the JSON below it, as in the keys of a webhook source.
     """
 
     def next_field(

@@ -15,8 +15,7 @@ class Http(Section):
 
     enabled: bool = Field(
         default=True,
-        description="Whether health and metrics are served. Set it to false where nothing may "
-        "listen.",
+        description="Whether health and metrics are served. Set it to false if nothing may listen.",
     )
     host: str = Field(
         "127.0.0.1",

@@ -26,7 +26,7 @@ _HIGHEST_RATE = 1_000_000
 
 
 class Rate(NamedTuple):
-    """At most `rows` in any `seconds`."""
+    """At most `rows` in any period of `seconds`."""
 
     rows: int
     seconds: int
@@ -89,7 +89,7 @@ def _retention(value: object) -> timedelta | None:
     try:
         return _positive_duration(value)
     except ValueError as error:
-        raise ValueError(f'{error}; or say "{FOREVER}"') from None
+        raise ValueError(f'{error}; or write "{FOREVER}"') from None
 
 
 def at_least(days: int, why: str = "") -> AfterValidator:
@@ -116,7 +116,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_private_url(url: str) -> bool:
-    """Whether others on the network cannot read the traffic: https, or http to this machine."""
+    """Whether the URL's traffic is unreadable on the network: https, or http to this machine."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -146,7 +146,7 @@ def _decode(text: str) -> object:
         ) from None
 
 
-# Their form in the file, for editors (`inboxd.settings.json_schema`).
+# The form of durations and sizes in the file, for editors (`inboxd.settings.json_schema`).
 _A_DURATION = {"type": "string", "pattern": f"^{duration.PATTERN}$"}
 _A_SIZE = {"type": "string", "pattern": f"^{_SIZE.pattern}$"}
 _A_RATE = {"type": "string", "pattern": f"^{_RATE.pattern}$"}

@@ -66,9 +66,9 @@ def is_unknown(detail: ErrorDetails) -> bool:
 
 
 def may_be_meant(unknown: Key, given: Mapping[str, Any]) -> set[Key]:
-    """The settings that an unknown name may be meant to be.
+    """The settings that an unknown name might be a misspelling of.
 
-    The one with a similar name, or else every unset setting of its section.
+    Returns the setting with a similar name, or else every unset setting of its section.
     """
     *section, key = unknown
     known = _known(section)
@@ -85,7 +85,7 @@ def _given(keys: Iterable[str], value: object) -> str:
 
 
 def _paths(section: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The sections and settings below a section, but for sections whose names people choose."""
+    """The sections and settings below a section, except in sections whose names people choose."""
     for name in _known(section):
         path = (*section, name)
         if section:
@@ -126,7 +126,7 @@ def _inner(annotation: Any) -> Any:
 
 
 def _own(annotation: Any) -> type[BaseModel] | None:
-    """The model that an annotation is, or that it joins with None."""
+    """The model in an annotation `Model` or `Model | None`."""
     each = next((one for one in get_args(annotation) if one is not NoneType), annotation)
     return each if isinstance(each, type) and issubclass(each, BaseModel) else None
 

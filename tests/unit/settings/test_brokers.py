@@ -133,7 +133,10 @@ def kafka(**more: str) -> str:
         ('[brokers.mq]\nkind = "nats"\n', 'servers is empty; set servers = ["host:port"]'),
         (KAFKA.replace("127.0.0.1:9092", "a"), "'a' in servers is not \"host:port\""),
         (KAFKA.replace("127", "kafka://127"), "'kafka://127.0.0.1:9092' in servers is not"),
-        (KAFKA.replace("127", "a:hunter2@127"), "servers must not hold a login, since it is shown"),
+        (
+            KAFKA.replace("127", "a:hunter2@127"),
+            "servers must not hold a login, since they are shown",
+        ),
         (f'{NATS}mechanism = "plain"\n', "mechanism is for kafka, and this broker is nats"),
         (kafka(virtual_host='"/a"'), "virtual_host is for rabbitmq, and this broker is kafka"),
         (kafka(options="{ a = 1 }"), "options is for publishers of plugins, and this one is kafka"),
@@ -146,7 +149,7 @@ def kafka(**more: str) -> str:
             "password and password_file are both set; leave one out",
         ),
         (kafka(user='"a"'), "set password_file, or give the file broker_log_password"),
-        (kafka(password='"hunter2"'), "the password has no user; set user"),
+        (kafka(password='"hunter2"'), "a password needs a user; set user"),
         (
             kafka(user='"a"', password='"hunter2"', mechanism='"plain"'),
             'mechanism = "plain" needs tls = true',
@@ -180,7 +183,7 @@ def test_contradiction_in_a_broker_is_refused(written: Any, lines: str, told: st
         ),
         (
             'types = ["a"]\nbroker = "bus"\npipelined = true',
-            "pipelined is not for nats, as broker 'bus' is: a stream drops what is published again",
+            "pipelined is not for nats, the kind of broker 'bus': a stream drops messages",
         ),
     ],
 )
@@ -196,7 +199,7 @@ def test_contradiction_in_a_relay_is_refused(written: Any, lines: str, told: str
     [
         (USERS.replace('"log"', '""'), "broker is missing"),
         (USERS.replace('"log"', '"lag"'), "there is no [brokers.lag]; did you mean 'log'?"),
-        (USERS.replace('"log"', '"own"'), "broker 'own' is pigeon, which is only published to"),
+        (USERS.replace('"log"', '"own"'), "broker 'own' is pigeon, which has no consumer"),
         (USERS.replace('"users"', ""), "kafka_topics is missing: broker 'log' is kafka"),
         (f'{USERS}nats_stream = "A"\n', "nats_stream is for nats, and broker 'log' is kafka"),
         (f'{USERS}rabbitmq_queue = "a"\n', "rabbitmq_queue is for rabbitmq, and broker 'log'"),
@@ -213,8 +216,11 @@ def test_contradiction_in_a_relay_is_refused(written: Any, lines: str, told: str
         ),
         (f"{SHOP}prefetch = 999\n", "page_rows (1000) is more than prefetch (999)"),
         (f'{SHOP}type = "a"\ntype_from = "pointer:/t"\n', "type and type_from are both set"),
-        (f'{SHOP}type = "a"\ntype_prefix = "b."\n', "type_prefix is not for type: write it into"),
-        (f'{SHOP}body = "text"\ntenant = "pointer:/t"\n', 'tenant is a pointer, and body = "text'),
+        (
+            f'{SHOP}type = "a"\ntype_prefix = "b."\n',
+            "type_prefix is not for type: write the prefix into",
+        ),
+        (f'{SHOP}body = "text"\ntenant = "pointer:/t"\n', 'tenant is a pointer, but body = "text'),
         (
             f'{SHOP}[inbound.webhooks.shop]\ntype = "a"\nscheme = "own"\n',
             "[inbound.webhooks.shop] has the same name, which events carry as their source",
@@ -270,7 +276,7 @@ def test_a_mistake_in_a_broker_contradicts_nothing(written: Any, lines: str) -> 
 def test_meaning_of_an_empty_list_is_shown(written: Any) -> None:
     found = shown(load(written(BROKERS + STREAM), {}))
     assert found["inbound.messages.stream.nats_subjects"] == "(all)"
-    assert found["inbound.messages.stream.topics"] == "(of the subscriptions)"
+    assert found["inbound.messages.stream.topics"] == "(those that subscribe to the type)"
     assert found["inbound.messages.stream.kafka_topics"] == "(none)"
 
 

@@ -33,7 +33,7 @@ def test_other_names_are_valid_schema_names(name: str) -> None:
     [
         ("postgresql+asyncpg://u@h/db", "leave out +asyncpg"),
         ("jdbc:postgresql://h/db", "leave out jdbc:"),
-        ("host=h dbname=db user=u", "another form of the same"),
+        ("host=h dbname=db user=u", "rewrite it as one"),
         ("mysql://h/db", "a DSN starts with postgresql://"),
     ],
 )

@@ -175,7 +175,7 @@ def test_credential_headers_are_never_kept(written: Any, name: str) -> None:
         ('ordering_key = "body"', 'must be "header:…", "pointer:…" or "text:…"'),
         ('ordering_key = "text:"', "text: must be followed by a text"),
         ('ordering_key = "pointer:id"', "a JSON pointer begins with a slash"),
-        ('ordering_key = "pointer:/a~2"', "~ is written ~0"),
+        ('ordering_key = "pointer:/a~2"', "write ~ as ~0"),
         ('type_from = "text:a"', 'must be "header:…" or "pointer:…"'),
         ('items = "results"', "a JSON pointer begins with a slash"),
         ('headers = ["a b"]', "a header's name has letters, digits and hyphens"),
@@ -244,7 +244,7 @@ def test_the_name_of_a_source_is_a_part_of_its_address(written: Any) -> None:
         ),
         (
             f'{SOURCE}keys = [{{ secret = "a" }}, {{ secret = "b" }}]\n',
-            "2 keys have the id '1'; give each its own",
+            "2 keys have the id '1'; give each key an id of its own",
         ),
         (
             f'{SOURCE}keys = [{{ secret = "a", not_before = 2026-12-01, {UNTIL} }}]\n',
@@ -256,7 +256,7 @@ def test_the_name_of_a_source_is_a_part_of_its_address(written: Any) -> None:
         ),
         (
             f'{SOURCE}{KEYS}tenant = "pointer:/t"\nbody = "text"\n',
-            'tenant is a pointer, and body = "text" has nothing to point at',
+            'tenant is a pointer, but body = "text" is not JSON',
         ),
         (f"{SOURCE}{KEYS}burst = 5\n", "burst needs rate"),
         (f'{SOURCE}{KEYS}max_body = "65MiB"\n', "max_body is more than inbound.http.max_bytes"),
@@ -315,7 +315,7 @@ def test_meaning_of_an_empty_list_is_shown(written: Any) -> None:
     assert found["inbound.webhooks.bank.addresses"] == "(all)"
     assert found["inbound.webhooks.bank.headers"] == "(none)"
     assert found["inbound.http.trusted_proxies"] == "(none)"
-    assert found["inbound.webhooks.bank.topics"] == "(of the subscriptions)"
+    assert found["inbound.webhooks.bank.topics"] == "(those that subscribe to the type)"
 
 
 def test_a_reload_takes_sources_over_and_leaves_the_listener(written: Any) -> None:
