@@ -145,8 +145,8 @@ def selected(
     is_filtered = any(value is not None for value in filters.values())
     if bool(ids) + is_filtered + given.everything != 1:
         raise UsageError(
-            f"choose the rows to be {_DONE[verb].lower()}: give ids, or a filter such as --type, "
-            "or --all; only one of them."
+            f"choose the rows to be {_DONE[verb].lower()} in one way: by ids, by a filter such as "
+            "--type, or by --all."
         )
     given.refuse_without_background()
     if ids and given.background:

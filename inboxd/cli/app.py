@@ -93,7 +93,7 @@ def inboxd(
         ),
     ] = False,
 ) -> None:
-    """Process events and commands that are stored in PostgreSQL, each effect once."""
+    """Process events and commands that are stored in PostgreSQL, so that each takes effect once."""
 
 
 app.command(epilog=examples("inboxd run -c config.toml"))(run)
@@ -144,7 +144,7 @@ app.command(
     epilog=examples(
         "inboxd statement",
         "inboxd statement --day 2026-01-31 --source shop --json",
-        "inboxd statement --day 2026-01-31 --accept --reason 'restored from the night before'",
+        "inboxd statement --day 2026-01-31 --accept --reason 'restored from a backup'",
     )
 )(statement)
 app.command(epilog=examples("inboxd notices", "inboxd notices --all --json"))(notices)

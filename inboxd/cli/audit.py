@@ -31,7 +31,7 @@ def audit(
     page: Paging,
     given: Looking,
 ) -> None:
-    """List actions of operators, newest first: who, when, what, why, and on how many rows."""
+    """List actions of operators, newest first: actor, time, action, reason, and number of rows."""
     from inboxd.operations import all_actions
     from inboxd.store.operations import AuditFilter
 

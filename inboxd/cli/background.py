@@ -27,18 +27,19 @@ class InBackground(Options):
         bool,
         typer.Option(
             "--background",
-            help="Let the workers do it; `inboxd actions list` shows how far they are.",
+            help="Let the workers do it; `inboxd actions list` shows their progress.",
         ),
     ] = False
     canary: Annotated[
         bool,
         typer.Option(
-            "--canary", help="Replay ten rows first, and the others only if all ten succeed."
+            "--canary",
+            help="Replay ten rows first, and all further rows only if these ten succeed.",
         ),
     ] = False
     delay: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="How long workers wait before they start; else 5s."),
+        typer.Option(metavar="DURATION", help="Time before workers start. Default: 5s."),
     ] = None
 
     def refuse_without_background(self) -> None:

@@ -110,7 +110,7 @@ def batch_commands(kind: "Kind") -> CommandGroup:
     parts = (
         "its counts and dead letters, the rows that it created, the rows that wait for it"
         if kind == "batch"
-        else "its steps, what each step waits for, and what waits for the workflow"
+        else "its steps with their prerequisites, and the rows that wait for the workflow"
     )
 
     @app.command(
@@ -148,7 +148,7 @@ def batch_commands(kind: "Kind") -> CommandGroup:
 
 
 def _only(kind: "Kind") -> "Kind | None":
-    """Return the kind that a row must have: a workflow is a batch as well."""
+    """Return the kind that the row must have; None: any, since a workflow is also a batch."""
     return kind if kind == "workflow" else None
 
 
@@ -165,7 +165,7 @@ def resume(id: Id, given: ActingOnMany) -> None:
     act_on_all("commands", "replay", operations.Selection(batch=wanted), given)
 
 
-@batches.command("close", epilog=examples("inboxd batches close 3 --reason 'its filler is gone'"))
+@batches.command("close", epilog=examples("inboxd batches close 3 --reason 'its producer is gone'"))
 def close(id: Id, given: Acting) -> None:
     """Close an open batch, even an expired one, so that it can end."""
     from inboxd import operations

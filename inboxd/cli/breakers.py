@@ -45,7 +45,7 @@ LIST = (
 
 @app.command("list", epilog=examples("inboxd breakers list", "inboxd breakers list --json"))
 def list_(given: Looking) -> None:
-    """List breakers: their states, since when, and why."""
+    """List breakers: their states, with the time and reason of the last change."""
     from inboxd.store import breakers
 
     rows = [dict(row) for row in given.ask(breakers.listed)]
@@ -56,7 +56,7 @@ def list_(given: Looking) -> None:
     "show", epilog=examples("inboxd breakers show brevo", "inboxd breakers show brevo --json")
 )
 def show(name: Name, given: Asking) -> None:
-    """Show one breaker: its state, why it last opened, who forced it, and what needs it."""
+    """Show one breaker: its state, why it last opened, who forced it, and which types need it."""
     from inboxd.operations import one_breaker
 
     row: dict[str, Any] = dict(given.ask(lambda session: one_breaker(session, name)))
@@ -76,19 +76,19 @@ def show(name: Name, given: Asking) -> None:
 
 @app.command("open", epilog=examples("inboxd breakers open brevo --reason 'they asked us to'"))
 def open_(name: Name, given: Acting) -> None:
-    """Force a breaker open: whatever needs it waits until you change its mode again."""
+    """Force a breaker open: rows that need it wait until you change its mode again."""
     _force(name, "open", given)
 
 
 @app.command("close", epilog=examples("inboxd breakers close brevo"))
 def close(name: Name, given: Acting) -> None:
-    """Force a breaker closed: all calls pass, however many fail."""
+    """Force a breaker closed: all calls pass, even if many fail."""
     _force(name, "closed", given)
 
 
 @app.command("metrics-only", epilog=examples("inboxd breakers metrics-only brevo"))
 def metrics_only(name: Name, given: Acting) -> None:
-    """Let a breaker count calls and stop none."""
+    """Let a breaker count calls, without stopping any."""
     _force(name, "metrics_only", given)
 
 

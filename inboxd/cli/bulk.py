@@ -5,9 +5,9 @@ progress bar, and the final report. Promises: a transaction writes at most 1,000
 the position in the file (`inboxd.store.imports`), so an import that was interrupted, even by
 SIGKILL, continues after the last committed line; a broken line ends the import, which reports what
 it wrote before, unless broken lines are skipped. At Ctrl-C the current page gets a few seconds to
-commit, and the command prints where to continue.
-Known limits: a file is recorded by the digest of its content, so a corrected file is a new one, and
-a change while the file is read is not noticed; a pipe is recorded only under its --name.
+commit, and the command prints where to continue. Known limits: a file is recorded by the digest of
+its content, so a corrected file counts as a new file, and a change while the file is read is not
+noticed; a pipe is recorded only under its --name.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from inboxd.store.session import Session
 
 _PAGE_LINES = 1_000
-_LISTED_MISTAKES = 10  # the others are only counted
+_LISTED_MISTAKES = 10  # further mistakes are only counted
 _CHUNK_BYTES = 1 << 20
 # After Ctrl-C the page gets this time to commit: first silently, then after a remark.
 _QUIET_SECONDS, _LAST_PAGE_SECONDS = 0.3, 5.0
@@ -57,7 +57,7 @@ class FileOptions(Options):
     name: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="The name under which the file is recorded; else its digest."
+            metavar="TEXT", help="The name under which the file is recorded. Default: its digest."
         ),
     ] = None
     from_line: Annotated[
@@ -250,7 +250,7 @@ def _digest(file: BinaryIO) -> str | None:
 
 
 def _size(file: BinaryIO) -> int | None:
-    """Return the bytes of a regular file; None for others, such as a pipe or standard input."""
+    """Return the bytes of a regular file; None for a pipe or standard input."""
     if file is sys.stdin.buffer:
         return None
     found = os.fstat(file.fileno())
@@ -281,8 +281,8 @@ def _tell_where_to_go_on(noun: str, tally: FileTally, *, is_known: bool) -> None
         return
     if (tally.under_way or 0) > tally.lines:
         remark(
-            f"Lines {tally.lines + 1} to {tally.under_way} may be written too: the server has not "
-            "answered. Look for them before you continue."
+            f"Lines {tally.lines + 1} to {tally.under_way} are possibly written too: the server "
+            "has not answered. Look for them before you continue."
         )
     remark(
         f"Without --name the position is not recorded: continue with --from-line {tally.lines + 1}"

@@ -1,7 +1,7 @@
 """`inboxd actions`: bulk actions, ordered with `--background` or on the screens; their progress.
 
-Known limits: a pause takes effect after the current transaction, of at most 500 rows; rows that are
-done stay done. *See:* `cli/background.py`, which orders them.
+Known limits: a pause takes effect after the current transaction, of at most 500 rows; rows that
+were changed stay changed. *See:* `cli/background.py`, which orders them.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -61,7 +61,7 @@ _LIST = (
 
 @app.command("list", epilog=examples("inboxd actions list", "inboxd actions list --json"))
 def list_(page: Paging, given: Looking) -> None:
-    """List bulk actions, newest first: what they do, to which rows, and their progress."""
+    """List bulk actions, newest first: their action, their rows, and their progress."""
     from inboxd.operations import orders
 
     found = given.ask(lambda session: orders(session, below=page.after, limit=page.limit))
@@ -87,7 +87,7 @@ def _parts(row: Mapping[str, Any]) -> Iterator[Part]:
     to = None if row["to"] is None else shown(row["to"])
     rate = None if row["rate"] is None else _rate(row["rate"])
     canary = (
-        f"{plural(row['canary'], 'row')} first; the others if all succeed"
+        f"{plural(row['canary'], 'row')} first; further rows if all succeed"
         if row["canary"]
         else None
     )
@@ -122,12 +122,12 @@ def _add(name: str, told: str, operation: str) -> None:
 
 _add(
     "pause",
-    "Pause a bulk action until it is resumed; rows that are done stay done.",
+    "Pause a bulk action until it is resumed; rows that were changed stay changed.",
     "pause_order",
 )
 _add("resume", "Resume a paused bulk action, even if its canary paused it.", "resume_order")
 _add(
     "abort",
-    "Abort a bulk action: rows that are done stay done, the others are not changed.",
+    "Abort a bulk action: rows that were changed stay changed, all other rows are left.",
     "abort_order",
 )

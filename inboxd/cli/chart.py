@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from inboxd.operations.spans import Span
 
 _HEIGHT_LINES = 12
-# Characters: at most, in a pipe, and of the scale beside the plot.
+# Widths in characters: the maximum, in a pipe, and of the scale beside the plot.
 _MOST_WIDTH = 120
 _PIPE_WIDTH = 80
 _SCALE_WIDTH = 10
@@ -48,7 +48,7 @@ def chart(
         ),
     ] = "succeeded",
     since: Annotated[
-        str, typer.Option(metavar="TIME", help="Begin of the chart: 2h, 7d, or an ISO 8601 time.")
+        str, typer.Option(metavar="TIME", help="Start of the chart: 2h, 7d, or an ISO 8601 time.")
     ] = "1d",
     type: Annotated[
         str | None,
@@ -73,7 +73,8 @@ def chart(
         ),
     ] = None,
     percentile: Annotated[
-        Rank, typer.Option(metavar="p50|p95|p99", help="Percentile of measures that are times.")
+        Rank,
+        typer.Option(metavar="p50|p95|p99", help="Percentile of the measures ending in -time."),
     ] = "p95",
     output: Annotated[
         Path | None,

@@ -1,4 +1,4 @@
-"""`inboxd check`: whether the daemon can start with these settings, and what to correct.
+"""`inboxd check`: whether the daemon can start with these settings, and how to correct mistakes.
 
 Promises: every line has a verdict, and a remedy exactly if the verdict is not ok; nothing is
 changed. Known limit: it checks this machine's settings and plugins, with the rights of its user.
@@ -63,7 +63,7 @@ class CheckLine:
 def check(
     everything: Annotated[
         bool,
-        typer.Option("--all", help="List every setting, those with default values too."),
+        typer.Option("--all", help="List every setting, including those with default values."),
     ] = False,
     grants: Annotated[
         bool, typer.Option("--grants", help="List each missing privilege on its own line.")
@@ -77,9 +77,9 @@ def check(
 ) -> None:
     """Check settings, database, schema, privileges, partitions, plugins and brokers.
 
-    All mistakes are reported at once, each with its remedy; for a missing privilege that is the
-    statement to run. The exit code is 1 if a check failed, and 78 if the settings are wrong. The
-    command connects to brokers, but publishes and consumes nothing.
+    All mistakes are reported at once, each with its remedy, such as a GRANT statement for a missing
+    privilege. The exit code is 1 if a check failed, and 78 if the settings are wrong. The command
+    connects to brokers, but publishes and consumes nothing.
     """
     import anyio
 
@@ -174,7 +174,9 @@ async def _look(
         await migrations.check(session.connection, session.sql)
         yield CheckLine("schema", "ok", f"{settings.database.schema_name!r} fits this release")
         found = f"role {server['role']!r} has the privileges of {told[0]}, not of a worker"
-        yield CheckLine("privileges", "warn", found, f"nothing, if only {told[1]} log in with it")
+        yield CheckLine(
+            "privileges", "warn", found, f"if only {told[1]} log in with it, do nothing"
+        )
         return
     if missing:
         for line in await _privileges(session, server["role"], missing, whose, grants=grants):
@@ -186,7 +188,7 @@ async def _look(
     async for line in _plugin_migrations(session, settings):
         yield line
     needs = "the daemon needs" if whose == "worker" else f"{_PERSONS[whose]} needs"
-    yield CheckLine("privileges", "ok", f"role {server['role']!r} has all that {needs}")
+    yield CheckLine("privileges", "ok", f"role {server['role']!r} has all privileges that {needs}")
     ahead = await partitions.days_ahead(connection, sql)
     yield _line(judge_partitions(ahead, await partitions.apart(connection, sql)))
     yield await _retention(session, settings)
@@ -275,7 +277,7 @@ async def _single_remedy(
         return _fail("privileges", found, grant) if reaches else None
     if len(missing) <= _MOST_LISTED:
         return None
-    found += f"; the role {theirs!r} {'lacks some too' if there else 'does not exist'}"
+    found += f"; the role {theirs!r} {'also lacks some' if there else 'does not exist'}"
     remedy = f"as the schema's owner, run: inboxd migrate --grants; then {grant}"
     return _fail("privileges", found, remedy)
 

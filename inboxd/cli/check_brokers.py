@@ -22,7 +22,7 @@ from inboxd.settings.values import is_loopback
 if TYPE_CHECKING:
     from inboxd.settings import Broker, Settings
 
-_GRACE_SECONDS = 2.0  # beyond connect_timeout, which a library may measure otherwise
+_GRACE_SECONDS = 2.0  # beyond connect_timeout: a library may measure it differently
 _PLAIN = ("nats", "rabbitmq")  # kinds that send passwords unencrypted
 _LEAST_HIDDEN = 4  # characters: a shorter secret would be masked inside other words
 
@@ -64,12 +64,12 @@ def _exposed(name: str, broker: "Broker") -> list[Finding]:
     ):
         return []
     found = "the password is sent unencrypted to another machine"
-    remedy = f"set tls = true in [brokers.{name}]; nothing, if the network encrypts already"
+    remedy = f"set tls = true in [brokers.{name}]; if the network already encrypts, do nothing"
     return [Finding(f"broker: {name}", Verdict.WARNING, found, remedy)]
 
 
 def _unusable(name: str, found: str) -> Finding:
-    remedy = "correct it: workers neither publish to it nor consume from it"
+    remedy = "correct it: until then workers neither publish to it nor consume from it"
     return Finding(f"broker: {name}", Verdict.CRITICAL, found, remedy)
 
 
@@ -88,8 +88,10 @@ async def _opened(name: str, broker: "Broker", opens: kinds.OpenPublisher) -> Fi
         told = f"no connection within {limit:g} s"
     except InboxdError as error:
         told = str(error)
-        if broker.kind in BUILT_IN:  # whose errors name the remedy
-            remedy = "correct that: until then workers neither publish to it nor consume from it"
+        if broker.kind in BUILT_IN:  # their errors name the remedy
+            remedy = (
+                "correct this error: until then workers neither publish to it nor consume from it"
+            )
     except Exception as error:  # noqa: BLE001 - a plugin's own
         told = explain(error).error
     else:
@@ -105,7 +107,7 @@ def _without_secret(text: str, broker: "Broker") -> str:
     try:
         secret = broker.secret() or ""
     except SettingsError:
-        secret = ""  # it could not be read, so no error quotes it
+        secret = ""  # the secret could not be read, so no error quotes it
     if len(secret) >= _LEAST_HIDDEN:
         text = text.replace(secret, "…")
     return " ".join(text.split())

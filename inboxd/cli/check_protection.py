@@ -1,4 +1,4 @@
-"""`inboxd check`, protection: readable secret files, an unverified server, requirements unmet.
+"""`inboxd check`, protection: readable secret files, an unverified server, unmet requirements.
 
 Known limit: it does not see what a proxy or a network protects.
 """
@@ -41,13 +41,13 @@ def judge(settings: "Settings") -> Iterator[Finding]:
             Verdict.WARNING,
             f"the certificate of the server at {host} is not verified: another server could answer",
             "set database.tls_ca to the file of its authority, or sslmode=verify-full in the DSN; "
-            "nothing, if the network is trusted",
+            "if the network is trusted, do nothing",
         )
     for name, reason in _unmet(settings.database):
         yield Finding(
             "database",
             Verdict.WARNING,
-            f"{name}=require is not obeyed: {reason}",
+            f"{name}=require has no effect: {reason}",
             "remove it, and have the server's certificate verified instead: set database.tls_ca, "
             "or sslmode=verify-full in the DSN",
         )

@@ -23,8 +23,8 @@ _WAIT_SECONDS = 1.0
 
 Completion = Callable[[typer.Context, str], list[str]]
 
-# By kind: the kinds of `list_names.sql` that hold its names, and the sections of the settings that
-# hold more of them.
+# For each kind: the kinds of `list_names.sql` with its names, and the sections of the settings with
+# further names.
 _KINDS = {
     "type": ("event type", "command type"),
     "topic": ("topic", "topic of settings"),

@@ -1,4 +1,4 @@
-"""`inboxd pause`, `resume`, `paused`: types, topics, queues, schedules and sources that rest.
+"""`inboxd pause`, `resume`, `paused`: pauses of types, topics, queues, schedules and sources.
 
 Known limit: a pause does not stop rows that are running.
 """
@@ -73,7 +73,7 @@ def resume(kind: Kind, name: Name, given: Acting) -> None:
 
 
 def paused(given: Looking) -> None:
-    """List all pauses: since when, by whom and why."""
+    """List all pauses: time, actor and reason."""
     from inboxd.store import controls
 
     found = given.ask(lambda session: controls.read(session.connection, session.sql))

@@ -74,7 +74,7 @@ def _print_totals(table: "HotTable", type_: str | None, tenant: str | None, give
     _print(table, found, {"days_without_census": found.days_without_census}, given)
     if found.days_without_census:
         days = plural(found.days_without_census, "day")
-        remark(f"Not counted yet: {days} of history (the leader counts one day after another).")
+        remark(f"Not counted yet: {days} of history (the leader counts day by day).")
 
 
 def _print_found(table: "HotTable", wanted: "Filter", look: int | None, given: Looking) -> None:
@@ -85,7 +85,9 @@ def _print_found(table: "HotTable", wanted: "Filter", look: int | None, given: L
     remarks = []
     if found.looked_back_to is not None:
         rows = plural(found.looked, "row")
-        remarks = [f"Looked back to {show(found.looked_back_to)} ({rows}); --look N looks further."]
+        remarks = [
+            f"Looked at rows back to {show(found.looked_back_to)} ({rows}); --look N looks further."
+        ]
     _print(table, found, looked, given, remarks)
 
 

@@ -1,7 +1,7 @@
-"""`inboxd declare`: declares what a worker declares when it joins, without running a worker.
+"""`inboxd declare`: makes the declarations of a joining worker, without running a worker.
 
 Promises: `--dry-run` makes the same declaration, shows its changes, and rolls it back. Known limit:
-it removes nothing; names that no worker declares any more go after a week.
+it removes nothing; workers remove names that no worker has declared for a week.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ def declare(
         str,
         typer.Option(
             metavar="DURATION",
-            help="How long to wait for open transactions of producers; workers do the rest.",
+            help="Time to wait for open transactions of producers; workers finish the work later.",
         ),
     ] = "1m",
     *,

@@ -95,7 +95,7 @@ def resend(
     since: Since = None,
     given: ActingOnMany,
 ) -> None:
-    """Deliver again: replay failed deliveries, send others anew with the same message id."""
+    """Deliver again: replay failed deliveries, send other ones anew with the same message id."""
     from inboxd.operations import failed_of, resend_deliveries
 
     if bool(ids) == failed or (since is not None and not failed):
@@ -130,7 +130,7 @@ def send(
     *,
     given: Acting,
 ) -> None:
-    """Send one test webhook to one endpoint, whatever types it gets."""
+    """Send one test webhook to one endpoint, regardless of its types."""
     from inboxd.cli.produce import read_payload
     from inboxd.operations import send_to_endpoint
 

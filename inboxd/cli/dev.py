@@ -271,7 +271,8 @@ class _Dev:
             if daemon is not None and not told and (exit_code := daemon.ended()) is not None:
                 told = True
                 _say(
-                    f"The daemon exited with code {exit_code}; dev restarts it at a file's change.",
+                    f"The daemon exited with code {exit_code}; dev restarts it when a file "
+                    "changes.",
                     err=True,
                 )
         raise KeyboardInterrupt  # the watch was interrupted

@@ -1,4 +1,4 @@
-"""The daemon of `inboxd dev`: a child process that ends with its parent, even if that is killed.
+"""The daemon of `inboxd dev`: a child process that ends even if its parent is killed.
 
 Owns its process, its port and its end. Promises that it drains when dev stops it, that another
 Ctrl-C stops it at once, and that it ends when dev is killed. Known limit: if two daemons pick the
@@ -18,7 +18,8 @@ import typer
 
 from inboxd.embedded import free_port
 
-# After the drain time; also the whole time if dev was killed, since the database ends then too.
+# Time between the end of the drain and the kill. If dev was killed, there is no drain before, since
+# the database ends too.
 _GRACE_SECONDS = 10.0
 # Like the embedded server's guard, this shell waits on a pipe that only dev holds open. The daemon
 # has a session of its own, so a terminal's signals reach it only through dev.

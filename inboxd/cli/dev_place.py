@@ -4,9 +4,9 @@ Owns `.inboxd/dev.json`, which dev writes. Promises that a command uses dev's da
 that dev runs (the kernel releases its lock of the file when it ends), only if the environment names
 no other database, and only with dev's settings or with settings that name no database; that a file
 of another user is ignored; and that a command whose settings name no database fails while the dev
-of its folder, or of its settings' folder, is stopped, and does not use another database. Of two
-devs, the one that was started with the command's settings counts.
-Known limit: it looks in the current folder and in that of the settings, not in folders above.
+of its folder, or of its settings' folder, is stopped, rather than use another database. If there
+are two devs, the one started with the command's settings counts. Known limit: it looks in the
+current folder and in that of the settings, not in folders above.
 """
 
 import fcntl

@@ -54,7 +54,8 @@ Types = Annotated[
     typer.Option(
         "--type",
         metavar="TYPE",
-        help='A type that it gets; "user.*": all types with this beginning; "*": all. Repeatable.',
+        help='A type that the endpoint gets; "user.*": all types with this beginning; "*": all. '
+        "Repeatable.",
     ),
 ]
 SecretFile = Annotated[
@@ -87,7 +88,9 @@ class EndpointBounds(Options):
     ] = None
     rate: Annotated[
         str | None,
-        typer.Option(metavar="RATE", help=f"Most deliveries: 10/s, 600/m; {NO_BOUND}: no limit."),
+        typer.Option(
+            metavar="RATE", help=f"Maximum rate of deliveries: 10/s, 600/m; {NO_BOUND}: no limit."
+        ),
     ] = None
     concurrency: Annotated[
         int | None,
@@ -95,7 +98,9 @@ class EndpointBounds(Options):
     ] = None
     disable_after: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Disable it after it has failed for this time: 5d."),
+        typer.Option(
+            metavar="TIME", help="Disable the endpoint after it has failed for this time: 5d."
+        ),
     ] = None
 
     def given(self) -> dict[str, Any]:
@@ -221,7 +226,8 @@ def add(
     *,
     type: Types = None,
     tenant: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="It gets only webhooks of this tenant.")
+        str | None,
+        typer.Option(metavar="TEXT", help="The only tenant whose webhooks the endpoint gets."),
     ] = None,
     secret_file: SecretFile = None,
     bounds: EndpointBounds,
@@ -252,7 +258,7 @@ def add(
     "change",
     epilog=examples(
         "inboxd endpoints change acme --url https://acme.example/new",
-        "inboxd endpoints change acme --rate none --reason 'they can take it'",
+        "inboxd endpoints change acme --rate none --reason 'their server is faster now'",
     ),
 )
 def change(
@@ -313,7 +319,7 @@ def enable(name: Name, given: Acting) -> None:
 
 @app.command("disable", epilog=examples("inboxd endpoints disable acme --reason 'they left'"))
 def disable(name: Name, given: Acting) -> None:
-    """Disable an endpoint: it gets no new deliveries, and its waiting ones stay."""
+    """Disable an endpoint: it gets no new deliveries, and its waiting deliveries stay."""
     from inboxd.operations import disable_endpoint
 
     row = dict(given.do(disable_endpoint, name))
@@ -329,7 +335,9 @@ def rotate(
     *,
     keep: Annotated[
         str,
-        typer.Option(metavar="TIME", help="How long the old secret signs too; 0s: not at all."),
+        typer.Option(
+            metavar="TIME", help="Time for which the old secret also signs; 0s: not at all."
+        ),
     ] = "24h",
     secret_file: SecretFile = None,
     given: Acting,

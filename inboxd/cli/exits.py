@@ -1,7 +1,7 @@
 """Exit codes, by which scripts and systemd tell kinds of errors apart.
 
-Owns the numbers (those of sysexits.h where it has one) and the code of each error. Known limit: a
-code names a kind of error; the message names the error.
+Owns the numbers (from sysexits.h if it has a suitable one) and the code of each error. Known limit:
+a code names a kind of error; the message names the error.
 """
 
 from enum import IntEnum

@@ -56,7 +56,7 @@ _SAMPLE = ("id", "type", "topic/queue", "tenant", "created", "error")
 @app.command("list", epilog=examples("inboxd failures list", "inboxd failures list --json"))
 def list_(
     *,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Most groups to list.")] = 50,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="List at most N groups.")] = 50,
     archived: Annotated[bool, typer.Option("--archived", help="Only archived groups.")] = False,
     given: Looking,
 ) -> None:

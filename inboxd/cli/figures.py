@@ -1,8 +1,8 @@
 """`inboxd status --since`: throughput in a span of time; also the last hour in other commands.
 
-Promises: the number of lines is limited, and one line sums up the rest; numbers of statistics are
-marked `≈`, with their age and what may be missing.
-*See:* `operations/figures.py`, which computes them.
+Promises: the number of lines is limited, and one line sums up the remaining types or lanes; numbers
+of statistics are marked `≈`, with their age and what may be missing. *See:*
+`operations/figures.py`, which computes them.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -64,6 +64,6 @@ def _wrapped(text: str, indent: int) -> Iterator[str]:
 
 
 def _first_line(remedy: str) -> str:
-    """Cut a remedy after its first line: one that creates a function has many."""
+    """Cut a remedy after its first line: a statement that creates a function has many lines."""
     first, cut, _ = remedy.partition("\n")
     return first + (" … (the whole statement: --json)" if cut else "")

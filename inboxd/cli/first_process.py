@@ -1,10 +1,10 @@
 """Process 1 of a container: it forwards signals to the daemon, and reaps orphaned processes.
 
 A process that outlives a handler becomes a child of process 1, and stays in the system's table
-until process 1 waits for it. And the kernel drops signals for which process 1 has no handler, so a
+until process 1 waits for it. The kernel also drops signals for which process 1 has no handler, so a
 TERM in the first second would be lost. Therefore the daemon runs as a child of process 1. Promises
-that the child gets each signal once, also a terminal's Ctrl-C, and that its exit code is that of
-process 1. Known limit: a signal that reaches process 1 before Python has started is lost.
+that the child gets each signal once, also a terminal's Ctrl-C, and that process 1 exits with the
+child's exit code. Known limit: a signal that reaches process 1 before Python has started is lost.
 """
 
 import os
@@ -29,7 +29,7 @@ def lead() -> None:
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     child = os.fork()
     if child == 0:
-        # A session of its own: a terminal's signal reaches it only through its parent, so once.
+        # In its own session the child gets a terminal's signal once, from its parent only.
         os.setsid()
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         return

@@ -17,7 +17,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from inboxd.model.misfit import in_other_words
 
-# Base class of Typer's errors about a mistyped command line; up to Typer 0.24, click's.
+# Base class of Typer's errors about a mistyped command line; up to Typer 0.24 it is click's class.
 MISTYPED = cast(
     "type[typer.TyperException]",
     next(each for each in typer.BadParameter.__mro__ if each.__base__ is Exception),
@@ -26,7 +26,7 @@ MISTYPED = cast(
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options that several commands share: each field is one, annotated as Typer requires.
+    """Options that several commands share: each field is an option, annotated as Typer requires.
 
     @dataclass(frozen=True, kw_only=True)
     class Paging(Options):
@@ -47,7 +47,7 @@ class CommandGroup(typer.Typer):
         options: "Mapping[str, type[Options]] | None" = None,
         **words: Any,
     ) -> Callable[[Any], Any]:
-        """Like Typer's. options: the classes of parameters that are annotated as Any."""
+        """Add a command, as Typer does. options: the classes of parameters annotated as Any."""
         register = super().command(name, cls=_Command, **words)
 
         def add(function: Callable[..., None]) -> Callable[..., None]:
@@ -86,7 +86,7 @@ def _flat(
 
 
 def _of(group: type[Options]) -> Iterator[inspect.Parameter]:
-    """Yield a parameter for each field, those of the class before those of its bases."""
+    """Yield a parameter for each field: the class's own fields first, then its bases' fields."""
     hints = get_type_hints(group, include_extras=True)
     by_name = {field.name: field for field in fields(group)}
     for kind in group.__mro__:
@@ -129,7 +129,7 @@ class _Group(TyperGroup):
         return found or super().get_command(ctx, _ALIASES.get(cmd_name, ""))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Like Typer's; the error names commands of the same name in other groups."""
+        """Find a command as Typer does; the error names commands of this name in other groups."""
         try:
             return super().resolve_command(ctx, args)
         except MISTYPED as error:
@@ -155,7 +155,8 @@ def _called(name: str, group: Any, above: str = "") -> list[str]:
     return found
 
 
-# Messages of the library that parses values, and the words of `inboxd.model.misfit` instead.
+# Messages of the library that parses values, and our own ones, in the words of
+# `inboxd.model.misfit`.
 _WORDS = (
     (r"Input should be a valid integer\b.*", "must be a whole number"),
     (r"Input should be a valid number\b.*", "must be a number"),

@@ -35,12 +35,13 @@ Form = Annotated[Literal["jsonl", "csv"], typer.Option("--format", help="Format 
 @app.command("list", epilog=examples("inboxd history list", "inboxd history list --json"))
 def list_(
     all_: Annotated[
-        bool, typer.Option("--all", help="Also list empty partitions, such as those of later days.")
+        bool,
+        typer.Option("--all", help="Also list empty partitions, such as partitions of later days."),
     ] = False,
     *,
     given: Looking,
 ) -> None:
-    """List partitions: their day, size and state, and which ones retention drops next."""
+    """List partitions: their days, sizes and states, and the next ones that retention drops."""
     from inboxd.operations.history import history
 
     document = given.ask(lambda session: history(session, given.settings))
@@ -142,7 +143,7 @@ def drop(
         )
         return True
 
-    if not given.confirmed(show, "Shall they be dropped?"):
+    if not given.confirmed(show, "Drop them now?"):
         return
     done = given.ask(do, patient=True)
     told = (

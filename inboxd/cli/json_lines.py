@@ -61,7 +61,7 @@ class LineReader:
         return size
 
     def page(self, most: int, *, skip_broken: bool) -> LinesRead:
-        """Read at most `most` lines, up to the first broken one unless those are skipped."""
+        """Read at most `most` lines, or up to the first broken line unless these are skipped."""
         page = LinesRead(self.number)
         end = self.number + most
         while self.number < end and page.size < _PAGE_BYTES:

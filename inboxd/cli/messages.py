@@ -1,7 +1,7 @@
 """`inboxd messages`: the streams of brokers, their stored positions, and their readers.
 
-Known limit: what workers report about a source is some seconds old.
-*See:* `operations/messages.py`; `inbound/messages/verifying.py`.
+Known limit: reports of workers about a source are some seconds old. *See:*
+`operations/messages.py`; `inbound/messages/verifying.py`.
 """
 
 from typing import Annotated
@@ -56,7 +56,7 @@ def list_(given: Looking) -> None:
     "reset",
     epilog=examples(
         "inboxd messages reset orders orders/3 --to oldest",
-        "inboxd messages reset bets BETS --to 4711 --reason 'the stream was made anew'",
+        "inboxd messages reset bets BETS --to 4711 --reason 'the stream was recreated'",
     ),
 )
 def reset(

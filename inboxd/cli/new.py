@@ -26,9 +26,9 @@ _TEMPLATES = Path(__file__).parent / "templates" / "plugin"
 _SUFFIX = ".in"
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
-_MOST_CHARACTERS = 40  # the schema, and the names of topics and types, begin with the name
-_FOLDERS = ("tests",)  # which the plugin's folder has beside the package
-_SCHEMAS = ("public", "information_schema")  # which every database has
+_MOST_CHARACTERS = 40  # names of the schema, topics and types begin with the plugin's name
+_FOLDERS = ("tests",)  # folders beside the package in the plugin's folder
+_SCHEMAS = ("public", "information_schema")  # schemas of every database
 
 
 def new(
@@ -71,7 +71,7 @@ def _names(name: str) -> Mapping[str, str]:
     package = name.replace("-", "_")
     project = name.replace("_", "-")
     for why in _refusals(package, project):
-        raise UsageError(f"{name!r} cannot be a plugin name: {why}. Choose another one.")
+        raise UsageError(f"{name!r} cannot be a plugin name: {why}. Choose another name.")
     return {"package": package, "project": project}
 
 
@@ -123,7 +123,7 @@ def _write(target: Path, files: Mapping[PurePath, str]) -> None:
     try:
         is_there = target.exists()
         if is_there and (not target.is_dir() or any(target.iterdir())):
-            raise UsageError(f"{target} exists, and is not an empty folder: name another one.")
+            raise UsageError(f"{target} exists, and is not an empty folder: name another folder.")
         # An existing folder is filled, not replaced: it may be some shell's current folder.
         unfinished = (target if is_there else target.parent) / f".{target.name}.{os.getpid()}"
         unfinished.mkdir()

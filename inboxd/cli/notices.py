@@ -20,11 +20,11 @@ def notices(
     *,
     all_: Annotated[bool, typer.Option("--all", help="Also ended notices.")] = False,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=10_000, help="Most notices to list.")
+        int, typer.Option(metavar="N", min=1, max=10_000, help="List at most N notices.")
     ] = 100,
     given: Looking,
 ) -> None:
-    """List open notices, newest first: troubles that should wake a person."""
+    """List open notices, newest first: problems that need a person."""
     from inboxd.store.notices import listed
 
     found = given.ask(lambda session: listed(session, only_open=not all_, limit=limit))

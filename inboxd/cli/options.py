@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def _or_before_command(context: typer.Context, given: Path | None) -> Path | None:
-    """Return the file given after the command's name; else before it or by the environment."""
+    """Return the file given after the command's name, or else before it or by the environment."""
     return given or context.find_root().params.get("config")
 
 
@@ -38,8 +38,7 @@ Config = Annotated[
         "-c",
         callback=_or_before_command,
         metavar="FILE",
-        help="The TOML file of settings; INBOXD_CONFIG names it too. Default: environment and "
-        "defaults only.",
+        help="The TOML file of settings; INBOXD_CONFIG names it too. Default: no file.",
         show_default=False,
     ),
 ]
@@ -86,7 +85,7 @@ Statuses = Annotated[
     ),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal it never asks.")
+    bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal the command never asks.")
 ]
 
 
@@ -166,7 +165,7 @@ class Previewed(Acting):
         return may_ask(yes=self.yes, json=self.json)
 
     def confirmed(self, show: Callable[[], bool], question: str) -> bool:
-        """Show the preview and ask; returns whether to proceed. show: returns False for nothing."""
+        """Show the preview and ask; returns whether to proceed. show: False if nothing is to do."""
         if not (self.dry_run or self.asks):
             return True
         return show() and not self.dry_run and typer.confirm(question, abort=True)
@@ -185,7 +184,7 @@ class Paging(Options):
     ] = None
 
     def next(self, rows: Sequence[Mapping[str, Any]]) -> int | None:
-        """Return the row number after which the next page begins; None: the list has ended."""
+        """Return the page's last row number, for the next page; None: the list has ended."""
         return rows[-1]["id"] if len(rows) == self.limit else None
 
 

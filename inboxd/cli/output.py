@@ -230,7 +230,7 @@ def on_terminal() -> bool:
 
 
 def terminal_width() -> int:
-    """Return the characters per line; in a pipe, those of the terminal that started the command."""
+    """Return the characters per line; in a pipe, of the terminal that started the command."""
     for descriptor in (1, 2, 0):
         with suppress(OSError):
             here = os.get_terminal_size(descriptor)
@@ -246,8 +246,8 @@ def print_json(value: object, *, indent: bool = False) -> None:
 def _escaped(text: str) -> str:
     """Escape control characters in JSON text, and all beyond ASCII if the encoding lacks some.
 
-    JSON requires escapes only for the characters below U+0020, but terminals also obey DEL, those
-    of C1, and those that change the direction of writing.
+    JSON requires escapes only for the characters below U+0020, but terminals also obey DEL, the C1
+    characters, and characters that change the direction of writing.
     """
     try:
         text.encode(sys.stdout.encoding or "utf-8")

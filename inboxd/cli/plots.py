@@ -13,12 +13,12 @@ from math import ceil, floor, log10
 
 Values = Sequence[float | None]
 
-# The first one means 0.
+# The first character means 0.
 HEIGHTS = "▁▂▃▄▅▆▇█"
 FULL, EMPTY = "█", " "
 _LEAST_WIDTH = 30
-_LEAST_TOP = 1e-9  # of a scale
-_TICK_CHARACTERS = 14  # at least, from one time on the axis to the next
+_LEAST_TOP = 1e-9  # least top value of a scale
+_TICK_CHARACTERS = 14  # least distance between two times on the axis
 
 
 def sparkline(values: Values, width: int, *, adds_up: bool = True) -> str:
@@ -32,7 +32,7 @@ def sparkline(values: Values, width: int, *, adds_up: bool = True) -> str:
 
 
 def bar(value: float, most: float, width: int) -> str:
-    """Draw a bar; `most` has the full `width`."""
+    """Draw a bar; the value `most` has the full `width`."""
     return FULL * (max(1, round(width * value / most)) if value > 0 < most else 0)
 
 

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from inboxd.errors import Unreachable, UsageError
 from inboxd.model.masking import redact
 
-_ANSWER_BYTES = 64 * 1024  # at most, of the body that is read
+_ANSWER_BYTES = 64 * 1024  # maximum that is read of a body
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_TYPE = "Its type, such as user.created; with --file, each line names it."
+_TYPE = "Type, such as user.created; with --file, each line names it."
 EventType = Annotated[
     str | None, typer.Argument(metavar="TYPE", help=_TYPE, autocompletion=declared("event type"))
 ]
@@ -37,7 +37,7 @@ CommandType = Annotated[
     str | None, typer.Argument(metavar="TYPE", help=_TYPE, autocompletion=declared("command type"))
 ]
 Payload = Annotated[
-    str | None, typer.Argument(metavar="JSON|-|@FILE", help="Its payload; -: standard input.")
+    str | None, typer.Argument(metavar="JSON|-|@FILE", help="Payload; -: standard input.")
 ]
 
 
@@ -51,7 +51,7 @@ class _New(Asking):
     entity_type: Annotated[str | None, _text("TEXT", "Type of its entity.")] = None
     entity_id: Annotated[str | None, _text("TEXT", "Id of its entity.")] = None
     correlation_id: Annotated[
-        str | None, _text("TEXT", "The story that it belongs to; else a new one.")
+        str | None, _text("TEXT", "The story that it belongs to. Default: a new story.")
     ] = None
     schema_version: Annotated[
         int, typer.Option(metavar="N", min=1, max=32767, help="Schema version.")
@@ -98,11 +98,17 @@ _NO_COLUMNS = ("config", "json", "force", "check")
 class EventOptions(_New):
     lane: Annotated[
         str | None,
-        _text("TEXT", "Its topic; else those of its type.", "--topic", completes=declared("topic")),
+        _text(
+            "TEXT",
+            "Topic of the event. Default: the topics of its type.",
+            "--topic",
+            completes=declared("topic"),
+        ),
     ] = None
     source: Annotated[str | None, _text("TEXT", "The service that it comes from.")] = None
     uuid: Annotated[
-        str | None, _text("UUID", "Its id; a repeated id writes no second event.", "--event-id")
+        str | None,
+        _text("UUID", "Id of the event; a repeated id writes no second event.", "--event-id"),
     ] = None
     ordering_key: Annotated[
         str | None, _text("TEXT", "Processed in order with events of the same key.")
@@ -116,7 +122,7 @@ class CommandOptions(_New):
         str | None,
         _text(
             "TEXT",
-            "Its queue; else that of its handler.",
+            "Queue of the command. Default: the queue of its handler.",
             "--queue",
             completes=declared("queue"),
         ),
@@ -125,7 +131,8 @@ class CommandOptions(_New):
         int, typer.Option(metavar="N", min=-32768, max=32767, help="Smaller numbers run first.")
     ] = 0
     uuid: Annotated[
-        str | None, _text("UUID", "Its id; a repeated id writes no second command.", "--command-id")
+        str | None,
+        _text("UUID", "Id of the command; a repeated id writes no second command.", "--command-id"),
     ] = None
     max_attempts: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=32767, help="Maximum number of attempts.")

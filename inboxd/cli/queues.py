@@ -36,7 +36,7 @@ def list_(given: Looking) -> None:
     given.print(
         document,
         [columns.table(_LIST, document["queues"])],
-        ["Limits: those of this command's settings. All workers should have the same settings."],
+        ["The limits are from this command's settings. All workers should have the same settings."],
     )
 
 

@@ -1,10 +1,10 @@
-"""`inboxd rehearse`: runs a row of the live database here, and rolls back what its handlers wrote.
+"""`inboxd rehearse`: runs a row of the live database here, and rolls back the handlers' writes.
 
-Promises: it names what cannot be undone, and asks before it runs; without a terminal it needs
-`--yes`. Ctrl-C and TERM stop the handlers as a worker would, a second signal ends the process at
-once; the server rolls back an unfinished transaction. Payloads are shown only with `--payload`.
-Known limit: while a debugger holds the loop, Ctrl-C goes to the debugger.
-*See:* `inboxd.rehearsal`, the mechanism.
+Promises: it names effects that cannot be undone, and asks before it runs; without a terminal it
+needs `--yes`. Ctrl-C and TERM stop the handlers as a worker would, a second signal ends the process
+at once; the server rolls back an unfinished transaction. Payloads are shown only with `--payload`.
+Known limit: while a debugger holds the loop, Ctrl-C goes to the debugger. *See:*
+`inboxd.rehearsal`, the mechanism.
 """
 
 import os
@@ -104,11 +104,11 @@ def rehearse(kind: Kind, id: Id, *, given: Rehearsing) -> None:
     from inboxd.rehearsal import handlers_of
 
     if given.json and given.debugger:
-        raise UsageError("give --json or --debugger, not both: a debugger needs a terminal.")
+        raise UsageError("give either --json or --debugger: a debugger needs a terminal.")
     wanted = read_row_id(id)
     if not given.yes and not sys.stdin.isatty():
         raise UsageError(
-            "a rehearsal runs the handlers, and what they do outside the database is not undone: "
+            "a rehearsal runs the handlers, and their effects outside the database are not undone: "
             "without a terminal to ask, give --yes."
         )
     settings = given.settings

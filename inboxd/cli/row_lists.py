@@ -53,7 +53,7 @@ class ListFilter(Options):
         typer.Option(
             metavar="N",
             min=1,
-            help="Look at N rows at most, then print how far back it looked. Default: about ten "
+            help="Look at N rows at most, then print how old the last one is. Default: about ten "
             "thousand, which is quick.",
         ),
     ] = None

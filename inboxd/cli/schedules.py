@@ -1,4 +1,4 @@
-"""`inboxd schedules`: schedules that workers declare, and those that operators add.
+"""`inboxd schedules`: schedules that workers declare or operators add.
 
 Known limit: it does not check the schedules of the settings; `check` does.
 """
@@ -41,7 +41,7 @@ _COLUMNS = (
     TableColumn("cron"),
     TableColumn("zone", cut="left"),
     TableColumn("sends", lambda row: f"{row['kind']} {row['type']}", cut="left"),
-    TableColumn("missed", extra=True, legend="what happens to runs at which no worker ran"),
+    TableColumn("missed", extra=True, legend="treatment of runs that were due while no worker ran"),
     TableColumn("next run", lambda row: None if _state(row) else row["next_at"], kind="time"),
     TableColumn("last run", "last_at", kind="time"),
     TableColumn(
@@ -83,20 +83,21 @@ class ScheduleFields(Acting):
     """Fields of a schedule besides its type and times; None: not given."""
 
     payload: Annotated[
-        str | None, _text("JSON|-|@FILE", "Its payload; -: standard input. Default: {}.")
+        str | None, _text("JSON|-|@FILE", "Payload; -: standard input. Default: {}.")
     ] = None
     zone: Annotated[
-        str | None, _text("ZONE", "Time zone of its times, such as Europe/Berlin. Default: UTC.")
+        str | None,
+        _text("ZONE", "Time zone of the cron expression, such as Europe/Berlin. Default: UTC."),
     ] = None
     missed: Annotated[
         str | None,
         _text("once|skip|all", "Which missed runs are sent later. Default: once, the newest."),
     ] = None
     topic: Annotated[
-        str | None, _text("TEXT", "The event's topic. Default: those of its type.")
+        str | None, _text("TEXT", "Topic of the event. Default: the topics of its type.")
     ] = None
     queue: Annotated[
-        str | None, _text("TEXT", "The command's queue. Default: that of its handler.")
+        str | None, _text("TEXT", "Queue of the command. Default: the queue of its handler.")
     ] = None
     priority: Annotated[
         int | None,
@@ -114,8 +115,8 @@ class ScheduleFields(Acting):
     schema_version: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=32767, help="Schema version. Default: 1.")
     ] = None
-    title: Annotated[str | None, _text("TEXT", "Its title, for people.")] = None
-    description: Annotated[str | None, _text("TEXT", "Its purpose, for people.")] = None
+    title: Annotated[str | None, _text("TEXT", "Title, for people.")] = None
+    description: Annotated[str | None, _text("TEXT", "Purpose, for people.")] = None
 
     def said(self) -> dict[str, object]:
         """Return the given fields. Raises UsageError for a payload that is not JSON."""
@@ -185,7 +186,7 @@ def add(
 def change(
     name: Name,
     *,
-    cron: Annotated[str | None, _text("CRON", "Its new times.")] = None,
+    cron: Annotated[str | None, _text("CRON", "New cron expression.")] = None,
     clear: Annotated[
         list[str] | None,
         typer.Option(
@@ -197,7 +198,7 @@ def change(
     force: Force = False,
     given: ScheduleFields,
 ) -> None:
-    """Change a schedule that was added by hand; fields that are not given stay."""
+    """Change a schedule that was added by hand; fields that are not given stay unchanged."""
     from inboxd.operations.schedules import (
         added_schedule,
         change_schedule,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from inboxd.settings import Settings
     from inboxd.store.plugin_migrations import FullPlan, PluginState
 
-# More functions of a plan are not printed: a first run makes all of them. `--json` has all.
+# At most this many functions of a plan are printed, since a first run makes all. `--json` has all.
 _MOST_FUNCTIONS = 5
 
 
@@ -141,12 +141,12 @@ def _print_result(seen: _Seen, plan: "FullPlan") -> None:
 
 
 def _print_rights(lacking: "Sequence[str]") -> None:
-    typer.echo("Done: the rights are those of the migrations.")
+    typer.echo("Done: roles and rights are as the migrations define them.")
     if lacking:
         typer.echo(
             f"Missing roles that could not be created: {', '.join(lacking)}. Let a user with the "
-            "right to create roles create them, and run this again; or grant the privileges that "
-            "`inboxd check --grants` lists to roles of your own."
+            "right to create roles create them, and run this command again; or grant the "
+            "privileges that `inboxd check --grants` lists to roles of your own."
         )
 
 

@@ -1,8 +1,8 @@
 """`inboxd events show`, `inboxd commands show`: one row in full.
 
 Promises: payloads, headers and results are shown only with `--payload`, and columns that only the
-daemon reads only with `--verbose`; JSON has the latter always.
-Known limit: at most 100 created rows are shown; `inboxd trace` counts them all.
+daemon reads with `--verbose` or in JSON. Known limit: at most 100 created rows are shown; `inboxd
+trace` counts them all.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ class Showing(Looking):
     ] = False
 
 
-# Fields that come first, that have sections of their own, and that only the daemon reads.
+# Fields shown first, fields with sections of their own, and fields that only the daemon reads.
 _FIRST = (
     *("id", "event_id", "command_id", "type", "title", "description", "schema_version"),
     *("topic", "queue", "status", "tenant", "tenant_name"),

@@ -64,7 +64,11 @@ _VERIFIED = (
     TableColumn("frames", kind="number"),
     TableColumn("bytes", lambda row: size(row["bytes"]), kind="number"),
     TableColumn("damage", cut="right"),
-    TableColumn("torn", cut="right", legend="ends of files at which a process ended in a write"),
+    TableColumn(
+        "torn",
+        cut="right",
+        legend="files whose last frame is incomplete: the process ended while it wrote",
+    ),
 )
 
 Raw = Annotated[bool, typer.Option("--raw", help="Also show the received headers and bodies.")]
@@ -156,7 +160,7 @@ def verify(given: Looking) -> None:
         told.append(
             f"{plural(torn, 'file')} torn at the end: the drain skips the last frame. If the "
             "process ended while it wrote, that webhook was not answered yet; if anything else cut "
-            "the file, it may have been"
+            "the file, the webhook was possibly answered"
         )
     given.print({"folders": found, "damaged": damaged}, [columns.table(_VERIFIED, found)], told)
     raise typer.Exit(Exit.PROBLEMS if damaged else Exit.OK)
@@ -173,10 +177,11 @@ def drain(
     *,
     given: Acting,
 ) -> None:
-    """Drain waiting receipts into the database now, unless a process does so.
+    """Drain waiting receipts into the database now, unless a running process does so.
 
-    Items that are set apart stay, except the one that --apart names. If it is older than
-    history.receipts, the database no longer recognizes duplicates: look first whether it is stored.
+    Items that are set apart stay, except the item that --apart names. If that is older than
+    history.receipts, the database no longer recognizes a duplicate: check first that it is not
+    stored.
     """
     path = _path(given)
     if apart is not None:

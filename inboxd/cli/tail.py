@@ -23,7 +23,9 @@ def tail(
     kind: Annotated[
         Literal["events", "commands"] | None,
         typer.Argument(
-            metavar="events|commands", help="Only these. Default: both.", show_default=False
+            metavar="events|commands",
+            help="Only events, or only commands. Default: both.",
+            show_default=False,
         ),
     ] = None,
     *,

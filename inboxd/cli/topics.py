@@ -119,7 +119,7 @@ def blocked(
     ] = 20,
     given: Looking,
 ) -> None:
-    """List blocked ordering keys of sequential topics: how long, and by which event."""
+    """List blocked ordering keys of sequential topics, with the time and the blocking event."""
     from inboxd import operations
     from inboxd.errors import UnknownName
     from inboxd.store import lines
@@ -157,7 +157,7 @@ def unsubscribe(
     *,
     given: Acting,
 ) -> None:
-    """Give no more events to a topic that no living worker declares; automatic after a week."""
+    """Stop giving events to a topic that no living worker declares; after a week workers do so."""
     from inboxd import operations
 
     ended = given.do(operations.unsubscribe, name, type)
@@ -189,7 +189,7 @@ def chunks(
 
     known, arrived, found = given.ask(look)
     mode = known.get(name)
-    if mode != "batch" and not found:  # chunks from when the topic was a batch topic are shown
+    if mode != "batch" and not found:  # chunks that remain from an earlier batch topic are shown
         what = f"There is no batch topic {name!r}"
         if mode:
             raise NotFound(f"{what}: it is {mode}; see `inboxd topics list`.")

@@ -1,7 +1,7 @@
 """`inboxd trace`: the story of a row as a tree, as JSON, as a diagram, or as Markdown.
 
-Promises: each row is one line; rows that are left out are counted.
-Known limit: a large story is cut (`--limit`, `--each`); trace a row at the cut to see the rest.
+Promises: each row is one line; rows that are left out are counted. Known limit: a large story is
+cut (`--limit`, `--each`); trace a row at the cut to see its descendants.
 """
 
 from collections.abc import Iterator

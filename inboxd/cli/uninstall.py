@@ -18,7 +18,7 @@ from inboxd.model.wording import plural
 if TYPE_CHECKING:
     from inboxd.operations.uninstall import UninstallPlan
 
-_MOST_TABLES = 8  # that are shown, those with most rows
+_MOST_TABLES = 8  # shown, the largest ones
 
 _TABLES = (
     TableColumn("table", lambda each: each[0]),
@@ -41,8 +41,8 @@ def uninstall(
 ) -> None:
     """Drop inboxd's schema with all its rows, and its roles; plugins' tables stay.
 
-    It refuses while workers live, unless --force is given, and while other objects depend on the
-    schema. Run it as the schema's owner. This cannot be undone.
+    The command refuses while workers live, unless --force is given, and while other objects depend
+    on the schema. Run it as the schema's owner. This cannot be undone.
     """
     from inboxd.operations import uninstall as operation
 

@@ -63,7 +63,7 @@ WithSecret = Annotated[
     bool,
     typer.Option(
         "--with-secret",
-        help="Send the secret to that URL if the request contains it, as a bearer token.",
+        help="Send the request to that URL even if it contains the secret, such as a bearer token.",
     ),
 ]
 

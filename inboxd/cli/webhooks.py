@@ -174,7 +174,7 @@ def show(
     *,
     payload: Annotated[bool, typer.Option("--payload", help="Also show headers and body.")] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Write only the body, exactly as it came.")
+        bool, typer.Option("--raw", help="Write only the body, exactly as received.")
     ] = False,
     given: Looking,
 ) -> None:
@@ -234,7 +234,7 @@ def _parts(row: "ReceiptRow", events: list[dict[str, Any]], *, payload: bool) ->
 
 @app.command(
     epilog=examples(
-        "inboxd webhooks pause bank --reason 'its handler is being mended'",
+        "inboxd webhooks pause bank --reason 'its handler is being repaired'",
         "inboxd webhooks pause bank --refuse",
     )
 )

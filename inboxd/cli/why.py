@@ -1,6 +1,6 @@
-"""`inboxd events why`, `inboxd commands why`: why one row is not running.
+"""`inboxd events why`, `inboxd commands why`: the reasons why one row is not running.
 
-Promises one sentence that is never empty; below it the causes, in the order in which they have to
+Promises one sentence that is never empty, and below it the causes, in the order in which they must
 end, each with the command that shows more.
 """
 

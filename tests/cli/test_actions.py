@@ -235,8 +235,8 @@ async def test_rate_limits_replays_per_second(database: Database) -> None:
     ("arguments", "code", "said"),
     [
         (["replay"], 2, "choose the rows to be replayed"),
-        (["replay", "7", "--type", "x"], 2, "only one of them"),
-        (["dismiss", "--type", "x", "--all"], 2, "only one of them"),
+        (["replay", "7", "--type", "x"], 2, "in one way"),
+        (["dismiss", "--type", "x", "--all"], 2, "in one way"),
         (["replay", "--all", "--rate", "0"], 2, "a rate of 0 rows a second is not valid"),
         (["replay", "--all", "--rate", "-3"], 2, "a rate of -3"),
         (["cancel", "--batch", "4711"], 1, "there is no batch 4711"),

@@ -342,7 +342,7 @@ async def test_page_without_an_answer_after_ctrl_c_is_reported_as_uncertain(
             process.send_signal(signal.SIGINT)
             said = await anyio.to_thread.run_sync(said_at_the_end, process)
     assert said[0] == "Interrupted: 0 events written, up to line 0"
-    assert said[1].startswith("Lines 1 to 1 may be written too: the server has not answered.")
+    assert said[1].startswith("Lines 1 to 1 are possibly written too: the server has not answered.")
     assert said[2].endswith("--from-line 1")
 
 

@@ -108,7 +108,7 @@ def test_unreachable_builtin_broker_has_one_remedy(check: Check) -> None:
         "servers of [brokers.main]."
     )
     assert line["remedy"] == (
-        "correct that: until then workers neither publish to it nor consume from it"
+        "correct this error: until then workers neither publish to it nor consume from it"
     )
 
 
@@ -121,7 +121,9 @@ def test_unreadable_password_file_is_named(check: Check) -> None:
     (line,) = check(f'{own}options = {{ becomes = "failed" }}\n{RELAY}')
     assert line["verdict"] == "fail"
     assert "/nowhere/at/all: cannot read the secret (No such file or directory)" in line["found"]
-    assert line["remedy"] == "correct it: workers neither publish to it nor consume from it"
+    assert line["remedy"] == (
+        "correct it: until then workers neither publish to it nor consume from it"
+    )
 
 
 @pytest.mark.parametrize(

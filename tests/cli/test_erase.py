@@ -296,4 +296,4 @@ def test_workers_role_cannot_erase(
 def test_help_says_that_yes_is_required_without_a_terminal(cli: Cli) -> None:
     told = " ".join(cli("erase", "--help").out.split())
     assert "required without a terminal" in told
-    assert "it never asks" not in told
+    assert "the command never asks" not in told

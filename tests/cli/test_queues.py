@@ -67,7 +67,7 @@ def test_queues_show_backlogs_and_blocked_keys(cli: Cli, sql: Sql) -> None:
     assert "1 by dead letter (1m3" in line
     assert any("total_concurrency 7" in line for line in lines)
     assert all("\t" in line for line in lines)
-    assert "those of this command's settings" in listed.err
+    assert "from this command's settings" in listed.err
 
     shown = cli("queues", "show", "plain", "--json").json
     dead, again = shown["blocked_keys"]

@@ -152,7 +152,7 @@ def _put_back(restored: Database, original: Database, at: At) -> None:
     assert "pending: nothing" in cli("migrate").out, "missing privileges are no pending migration"
     done = cli("migrate", "--grants", "--json")
     assert done.json["roles_missing"] == []
-    assert "the rights are those of the migrations" in cli("migrate", "--grants").out
+    assert "as the migrations define them" in cli("migrate", "--grants").out
     Report(cli).one("rights", "ok")
     assert cli("check").code == 0
     with safety():
@@ -184,7 +184,7 @@ def test_lost_privilege_is_named_and_granted_again(
     sql("drop owned by inboxd_worker")
     found = checked(member("check", "--json"), "privileges")
     assert found["verdict"] == "fail"
-    assert "the role 'inboxd_worker' lacks some too" in found["found"]
+    assert "the role 'inboxd_worker' also lacks some" in found["found"]
     assert "inboxd migrate --grants; then GRANT inboxd_worker TO " in found["remedy"]
 
 

@@ -61,7 +61,7 @@ def test_required_protection_that_no_connection_has_is_named(
     dsn = "postgresql://u:hush@db.example/x?sslmode=verify-full"
     assert list(judge(loaded(f"{dsn}&{name}=prefer"))) == []
     (finding,) = judge(loaded(f"{dsn}&{name}=require"))
-    assert finding.found.startswith(f"{name}=require is not obeyed: the driver")
+    assert finding.found.startswith(f"{name}=require has no effect: the driver")
     assert "sslmode=verify-full" in finding.remedy
     assert "hush" not in finding.found
 
