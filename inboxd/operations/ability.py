@@ -1,4 +1,4 @@
-"""Whether a session can change anything: not on a standby, and not with every role.
+"""Checks whether a session can change anything: a standby cannot, and a role may lack rights.
 
 Owns the rights that an action needs beyond those of the operator's role. Promises that the check
 writes nothing.
@@ -48,7 +48,7 @@ ReservedAction = Literal[
     "remove endpoint",
     "erase",
 ]
-# Rights that not every operator has. Locking a row needs the right to change it.
+# Rights that some operators lack. Locking a row needs the right to change it.
 RIGHTS: Final[Mapping[ReservedAction, Sequence[NeededRight]]] = {
     "emit": (NeededRight("EXECUTE", "emit_event"),),
     "send": (NeededRight("EXECUTE", "send_command"),),
@@ -127,13 +127,15 @@ async def lacking_rights(session: Session, action: ReservedAction) -> list[str]:
 
 
 async def why_denied(session: Session, action: ReservedAction) -> str | None:
-    """Return the role, the rights that it lacks, and the remedy; None: it may do the action."""
+    """Name the role, the rights that it lacks, and the remedy; None: it lacks none."""
     found = await rights.lacking(session, RIGHTS[action])
     if not found:
         return None
     lack = f"the database role {found[0]['role']} lacks {', '.join(_words(session, found))}"
     if action == "erase":
-        return f"{lack}: run `inboxd erase` as the schema's owner, which a worker should not be"
+        return (
+            f"{lack}: run `inboxd erase` as the schema's owner; workers should not have that role"
+        )
     remedies = "; ".join(row["remedy"] for row in found)
     return f"{lack}: as the schema's owner, run `{remedies}`"
 

@@ -22,7 +22,7 @@ LOOKED_AT: Final = 50_000
 # For one row: entries that a search reads at most, and entries that it returns at most.
 LOOKED_AT_FOR_A_ROW: Final = 10_000
 _ACTS: Final = 50
-# By how much the server's clock may step back.
+# The most that the server's clock may step back.
 _CLOCK: Final = timedelta(minutes=1)
 _ENTRY = ("id", "at", "actor", "action", "target", "reason", "count")
 
@@ -57,7 +57,7 @@ async def sent_again(
 ) -> None:
     """Record that a stored request is sent to a URL.
 
-    It records only the host: the path may be a secret, and readers of the audit may not see URLs.
+    It records only the host: the path may be a secret, and readers of the audit must not see URLs.
     seen: the newest such entry that the actor saw (`seen_entry`). Raises Conflict if there is a
     newer one.
     """
@@ -69,14 +69,14 @@ async def sent_again(
 
 
 async def seen_entry(session: Session, action: store.Audited, target: str) -> int:
-    """Return the newest entry for an action on a target with this end; 0: none. A form keeps it."""
+    """Return the newest entry for an action whose target ends so, for a form to keep; 0: none."""
     return await store.newest_entry(session, action, target, LOOKED_AT)
 
 
 async def refuse_if_done_since(
     session: Session, action: store.Audited, target: str, seen: int
 ) -> None:
-    """Raise Conflict if the action was done since; others wait until the transaction ends.
+    """Raise Conflict if the action was done since; lock its target until the transaction ends.
 
     For actions whose repetition only the audit shows. seen: the newest entry that the actor saw
     (`seen_entry`).

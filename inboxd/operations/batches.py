@@ -1,9 +1,8 @@
 """Cancels batches and workflows, and closes batches by hand.
 
 Promises: after the commit no member of a cancelled batch starts; this session ends the members page
-by page for as long as its caller allows, and the workers end the others.
-Known limit: running members are only asked to stop, as single commands are; dead letters stay dead
-letters.
+by page for as long as its caller allows, and the workers end the remaining ones. Known limit:
+running members are only asked to stop, as single commands are; dead letters stay dead letters.
 """
 
 import math
@@ -42,10 +41,10 @@ async def cancel_batch(
     kind: Kind | None = None,
     within: float = math.inf,
 ) -> BatchEnded:
-    """Cancel a batch or workflow: members that have not started end, running ones are asked to.
+    """Cancel a batch or workflow: end members that have not started, ask running ones to stop.
 
-    kind: the kind that it must have. within: seconds to end its members; workers end the others.
-    Raises NotFound, or Conflict if it has another kind, has ended or is being cancelled; then
+    kind: the kind that it must have. within: seconds to end its members; workers end the remaining
+    ones. Raises NotFound, or Conflict if it has another kind, has ended or is being cancelled; then
     nothing is changed.
     """
     async with session.connection.transaction():
@@ -100,7 +99,7 @@ def check_close(row: AnyRow) -> None:
 
 
 async def resumable(session: Session, id: int | UUID) -> None:
-    """Raise NotFound; Conflict for a batch, a cancelled workflow, or one without dead letters."""
+    """Raise NotFound; Conflict unless it is a workflow with dead letters and not cancelled."""
     row = await batch_listing.one(session, id)
     if row is None:
         raise _unknown(id)
@@ -144,7 +143,7 @@ def _named(row: AnyRow) -> str:
 
 
 async def _fold(session: Session, batches: Sequence[int], within: float) -> None:
-    """Fold batches and those that they are nested in; workers fold the batches nested in them."""
+    """Fold batches and the batches around them; workers fold the batches nested in them."""
     with anyio.move_on_after(within):
         for each in batches:
             batch: int | None = each

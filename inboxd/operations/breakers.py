@@ -34,7 +34,7 @@ async def force_breaker(
 
     "auto" lets it open and close by its calls; if it was forced open, it probes before it closes.
     seen: the mode that the operator saw; None: any. Raises UnknownName, and Conflict if it has that
-    mode already, or another one than the operator saw.
+    mode already, or a mode that the operator did not see.
     """
     async with session.connection.transaction():
         if not await store.force(session, name, mode, actor, reason, seen):

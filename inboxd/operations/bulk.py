@@ -3,8 +3,8 @@
 Owns the selection, its preview, and the loop over pages. Promises: each page is a transaction that
 also adds to the count in the audit entry, so the audit is right even if the action is interrupted;
 a row is checked again while it is locked, and skipped if it no longer matches; the action visits
-each row once, and no row that was written after it began.
-Known limit: rows that begin to match below the action's current id are not visited.
+each row once, but no row that was written after its beginning. Known limit: rows that begin to
+match below the action's current id are not visited.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -157,10 +157,10 @@ async def preview(
 ) -> ActionPreview:
     """Preview an action on named rows, or on all that match.
 
-    settings: if given, the preview has the consequences for other rows, by these settings.
-    Raises NotFound and Conflict as the action does; NotFound for an unknown batch or group,
-    UsageError for the beginning of several groups. It does not see conflicts that only the action
-    itself meets, such as a unique key that is taken.
+    settings: if given, the preview has the consequences for other rows, by these settings. Raises
+    NotFound and Conflict as the action does; NotFound for an unknown batch or group, UsageError for
+    the beginning of several groups. Known limit: only the action itself finds some conflicts, such
+    as a unique key that is taken.
     """
     if isinstance(wanted, Selection):
         match = await match_of(

@@ -27,7 +27,7 @@ from inboxd.store.wakeups import HotTable
 
 Verb = Action | Move
 
-# Rows that have to succeed before the others are replayed.
+# Rows that must succeed before further rows are replayed.
 CANARY: Final = 10
 # Unfinished orders at a time: of one actor, and of all.
 MOST_OPEN: Final = 20
@@ -37,7 +37,7 @@ MOST_RATE: Final = 10_000.0
 LONGEST_DELAY: Final = timedelta(days=7)
 COUNTED_TO: Final = 100_000
 LOOKED_AT: Final = 200_000
-# Rows that one statement looks at, at most.
+# The most rows that one statement looks at.
 LOOK: Final = 20_000
 OPEN: Final = ("scheduled", "canary", "running", "paused")
 _SHOWN: Final = (
@@ -51,7 +51,7 @@ class OrderTerms:
     """Terms of a bulk action. Raises UsageError for values out of bounds.
 
     to: the new time or priority of the rows. delay: until the action starts. rate: the most rows
-    per second. canary: replay a few rows first, and the others only if all of them succeed.
+    per second. canary: replay a few rows first, and further rows only if all of these succeed.
     """
 
     to: datetime | int | None = None
@@ -84,7 +84,7 @@ class ShownRows:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """The matching rows. whole: whether all are counted; ids: of those; last: the largest id."""
+    """The counted rows. whole: whether they are all that match; last: the largest id."""
 
     count: int
     whole: bool
@@ -137,7 +137,7 @@ async def order(
             "nothing was ordered: look at them again"
         )
     if found.whole and not found.count:
-        raise NotFound(f"no row matches that can be {_done(verb)}; nothing was ordered")
+        raise NotFound(f"no matching row can be {_done(verb)}; nothing was ordered")
     async with session.connection.transaction():
         await _check_room(session, actor)
         action = row_action(verb, terms.to)

@@ -2,16 +2,15 @@
 
 Promises: the changes of rows, the progress of the action and its audit entry commit together, so a
 killed worker repeats and loses nothing; a row is checked again while it is locked, and skipped if
-it no longer matches or allows the action; the action visits each row once, and no row that was
+it no longer matches or allows the action; the action visits each row once, but no row that was
 written later; a row that another transaction has locked, or whose bucket it has, is passed over and
 tried again later, so the action never waits for such a lock; one worker at a time works on an
-action. With a canary, the other rows are replayed only if all of the first rows succeed; if one
-does not, the action pauses.
-Known limits: a failing transaction is retried a few times, then its action pauses, so one row that
-cannot be changed stops it. At most `MOST_PASSED` rows are passed over: then the action waits. Rows
-that cannot be replayed, because their unique key is held or their batch was cancelled, are skipped
-and counted as left out.
-*See:* `operations/bulk_orders.py`, before it; `maintenance/bulk_actions.py`, which calls it.
+action. With a canary, further rows are replayed only if all of the first rows succeed; otherwise
+the action pauses. Known limits: a failing transaction is retried a few times, then its action
+pauses, so one row that cannot be changed stops it. At most `MOST_PASSED` rows are passed over: then
+the action waits. Rows that cannot be replayed, because their unique key is held or their batch was
+cancelled, are skipped and counted as left out. *See:* `operations/bulk_orders.py`, before it;
+`maintenance/bulk_actions.py`, which calls it.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,9 +39,9 @@ _log = get_logger(__name__)
 
 # The most rows per transaction.
 PAGE: Final = 500
-# At this number of passed-over rows, the action looks for no new ones.
+# At this number of passed-over rows, the action does not look for new rows.
 MOST_PASSED: Final = 500
-# Between two looks at a canary, and at rows that others have locked.
+# Interval between two looks at a canary, or at rows that other sessions have locked.
 _POLL_INTERVAL: Final = timedelta(seconds=1)
 _UNSETTLED: Final = (Status.PENDING, Status.WAITING, Status.RUNNING)
 
@@ -51,7 +50,7 @@ Transact = Callable[[], AbstractAsyncContextManager[Connection]]
 
 @dataclass(frozen=True, slots=True)
 class _Met:
-    """Visited rows. met: their number; passed: ids of those that others have locked."""
+    """Visited rows. met: their number; passed: ids of rows that other sessions have locked."""
 
     met: int
     done: Done
@@ -151,7 +150,7 @@ async def _watched(session: Session, row: Row) -> ActionProgress:
 
 
 async def _next_rows(session: Session, row: Row, canary: int) -> ActionProgress:
-    """Act on passed-over rows, then on the next ones. canary: rows left of it; 0: no canary."""
+    """Act on passed-over rows, then on the next ones. canary: its remaining rows; 0: no canary."""
     limit = canary or _page(row["rate"])
     again, later = row["passed_ids"][:limit], row["passed_ids"][limit:]
     first = await _do(session, row, again)

@@ -43,7 +43,7 @@ async def write_by_hand(
 
 
 async def last_run(session: Session, name: str) -> datetime | None:
-    """Return a schedule's last run. Raises UnknownName, and Conflict for an undeclared one."""
+    """Return a schedule's last run. Raises UnknownName, and Conflict if it is not declared."""
     async with session.connection.transaction():
         last: datetime | None = (await _held(session, name))["last_at"]
     return last

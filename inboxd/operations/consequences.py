@@ -1,9 +1,9 @@
 """Consequences of an action on named rows: for batches, waiting rows, unique keys, and order.
 
-Promises that a row is counted once, and that a count which stops at `COUNTED_TO` is marked.
-Known limits: it does not see conflicts that the action meets later, such as a key taken meanwhile;
+Promises that a row is counted once, and that a count which stops at `COUNTED_TO` is marked. Known
+limits: it does not see conflicts that the action meets later, such as a key taken meanwhile;
 whether a queue keeps an order, and whether its dead letters block their keys, comes from the given
-settings, which may differ from those of workers elsewhere.
+settings, which may differ from the settings of workers elsewhere.
 """
 
 from collections.abc import Sequence

@@ -4,11 +4,11 @@ Webhooks of a paused source are stored and held, or refused.
 
 Promises: every worker applies a pause within a second, and releases leased commands that have not
 started. A flushed chunk contains lined-up events and arrivals, as if it were due. A subscription
-that a living worker declares is not ended, since that worker's next start would restore it.
-Known limits: running rows finish. The count of waiting rows stops at 10,000 per lane; in a
-sequential or batch topic at 10,000 arrivals and 10,000 lined-up events, of which those of a type
-are counted. A chunk that is running is not flushed. Events that were written for a topic before its
-subscription ended stay.
+that a living worker declares is not ended, since that worker's next start would restore it. Known
+limits: running rows finish. The count of waiting rows stops at 10,000 per lane; in a sequential or
+batch topic at 10,000 arrivals and 10,000 lined-up events, among which events of a paused type are
+counted. A chunk that is running is not flushed. Events that were written for a topic before its
+subscription ended remain there.
 """
 
 from datetime import datetime
@@ -26,7 +26,7 @@ from inboxd.store.receipts import HeldSource
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-_MOST_CHUNKS = 10_000  # that are flushed at once
+_MOST_CHUNKS = 10_000  # chunks that are flushed at once
 
 
 async def pause(
@@ -38,7 +38,7 @@ async def pause(
     reason: str | None = None,
     refuse: bool = False,
 ) -> int:
-    """Pause something until `resume`; returns how many rows wait there now.
+    """Pause something until `resume`; returns the number of rows that wait there.
 
     Webhooks of a source are stored and held; with `refuse` they are answered 503. Raises UsageError
     for an invalid name, or for a kind that cannot refuse; UnknownName for an undeclared schedule;
@@ -73,7 +73,7 @@ async def resume(
     reason: str | None = None,
     seen: datetime | Literal["any"] | None = "any",
 ) -> int:
-    """Resume something that is paused; returns how many rows wait there.
+    """Resume something that is paused; returns the number of rows that wait there.
 
     Held receipts of a webhook source are released before it returns, unless the settings of a
     receiver pause the source too. seen: the beginning of the pause that the operator saw. Raises
@@ -105,7 +105,7 @@ async def _held(session: Session, source: str) -> HeldSource | None:
 
 
 async def _release(session: Session, source: str) -> int:
-    """Release held receipts page by page; if this is interrupted, the leader releases the rest."""
+    """Release held receipts page by page; after an interruption the leader continues."""
     pages = receipts.release(session.connection, session.sql, source)
     return sum([count async for count in pages])
 
@@ -132,7 +132,7 @@ async def flush(
     actor: str,
     reason: str | None = None,
 ) -> list[str]:
-    """Make the waiting chunks of a batch topic due now, or that of one key; returns their keys.
+    """Make the waiting chunks of a batch topic, or of one key, due now; returns their keys.
 
     At most 10,000 chunks, those that would be due first. Raises NotFound if no chunk waits.
     """

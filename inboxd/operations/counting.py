@@ -1,9 +1,9 @@
 """Counts rows that match a filter of lists, by outcome, within a bound of rows to look at.
 
-Owns the counting of what `finding` finds. Promises that a count is exact if all rows were looked
-at, and otherwise marked "at least", with how far it looked; and that each row counts once, even if
-it settles meanwhile. Known limit: it looks at rows, so it takes as long as a list of as many rows;
-totals of a type and a tenant come from the census (`totals.py`), at any size.
+Owns the counting of rows that `finding` finds. Promises that a count is exact if all rows were
+looked at, and otherwise marked "at least", with how far it looked; and that each row counts once,
+even if it settles meanwhile. Known limit: it looks at rows, so it takes as long as a list of the
+same number of rows; totals of a type and a tenant come from the census (`totals.py`), at any size.
 *See:* `cli/count.py`, before it; `finding.py`, after it.
 """
 

@@ -54,7 +54,7 @@ async def details(
 
     tenants: cached names of tenants, for a process that looks more than once. payload: include
     payload, headers and result. raw: include the webhook of an event. The field `withheld` names
-    what the session's role may not read; asking for that raises DatabaseError.
+    the contents that the session's role may not read; asking for them raises DatabaseError.
     """
     if payload:
         session.refuse_withheld("payloads, headers and results")
@@ -69,7 +69,8 @@ async def details(
     uuid = UUID(row[f"{kind}_id"])
     made_at = datetime.fromisoformat(row["created_at"])
     created = await created_by(session, kind, row["id"], uuid, made_at)
-    # A row without a correlation id begins a story: its descendants have its uuid as theirs.
+    # A row without a correlation id begins a story: its descendants have its uuid as their
+    # correlation id.
     row["correlation_id"] = row["correlation_id"] or row[f"{kind}_id"]
     row["children"] = [
         {key: getattr(each, key) for key in ("kind", "id", "uuid", "type", "lane", "status")}
@@ -132,7 +133,7 @@ async def _suspicion(session: Session, row: dict[str, Any]) -> dict[str, Any] | 
 
 
 async def _receipt(session: Session, row: dict[str, Any], *, raw: bool) -> dict[str, Any] | None:
-    """Return the receipt of an event; None: it came otherwise, or the receipt is not kept."""
+    """Return the receipt of an event; None: it was not a webhook, or the receipt is not kept."""
     if row["origin_kind"] != "receipt" or row["causation_id"] is None:
         return None
     found = await receipts.one(session, UUID(row["causation_id"]), raw=raw)

@@ -2,10 +2,9 @@
 
 Promises: an edit changes all fields or none, while the row is locked, so that the command cannot
 start. The payload changes only before the first attempt, since an attempt may have acted on it, and
-never that of a delivery, which carries a fact. The preview shows the exact values that are written;
-the audit has the new values, but only the name of a changed payload.
-Known limits: a unique key that was derived from the payload stays. Payloads of more than
-`payloads.MOST` bytes are edited, but not shown.
+never in a delivery, which carries a fact. The preview shows the exact values that are written; the
+audit has the new values, but no content of a payload. Known limits: a unique key that was derived
+from the payload stays. Payloads of more than `payloads.MOST` bytes are edited, but not shown.
 *See:* `operations/rows.py`, which replays a dead letter with another payload.
 """
 

@@ -96,7 +96,7 @@ async def add_endpoint(
     async with session.connection.transaction():
         if not await store.add(session, new):
             raise Conflict(f"there is an endpoint {new.name!r} already; choose another name")
-        # Only the host: the path may be a secret, and readers of the audit may not see URLs.
+        # Only the host: the path may be a secret, and readers of the audit must not see URLs.
         host = urlsplit(new.url).hostname
         await rows.record(session, actor, "add", f"endpoint {new.name}", reason, 1, to=host)
         return await one_endpoint(session, new.name)
@@ -212,7 +212,7 @@ async def rotate_endpoint(
 ) -> str:
     """Give an endpoint a new secret, generated unless given; returns the secret.
 
-    Older secrets sign too, for the time `keep`. seen: as for `change_endpoint`. Raises UsageError,
+    Older secrets also sign, for the time `keep`. seen: as for `change_endpoint`. Raises UsageError,
     UnknownName, and Conflict for an endpoint of the settings, or if it was changed meanwhile.
     """
     secret = secret or made_secret()
@@ -234,7 +234,7 @@ async def send_to_endpoint(
     actor: str,
     reason: str | None = None,
 ) -> dict[str, Any]:
-    """Send one webhook to one endpoint, whatever types it gets.
+    """Send one webhook to one endpoint, regardless of its types.
 
     Returns id, command_id and message_id. Raises UnknownName, and Conflict if it is disabled.
     """
@@ -278,7 +278,7 @@ async def resend_deliveries(
     reason: str | None = None,
     seen: SeenDeliveries | None = None,
 ) -> Done:
-    """Resend deliveries, all or none: replay failed ones, send others anew with their message ids.
+    """Resend deliveries, all or none, with their message ids: replay failed ones, send others anew.
 
     seen: the state that `resendable` returned. Raises UnknownName, NotFound for a row that is not a
     delivery of this endpoint, and Conflict for a delivery that has not ended, or that has changed
@@ -331,8 +331,8 @@ async def _deliveries(session: Session, name: str, ids: Sequence[RowId]) -> list
         )
     if gone := [row["id"] for row in found if not row["hot"] and row["status"] == Status.FAILED]:
         raise Conflict(
-            f"delivery {listed(gone)} was replayed as another row; nothing was changed: resend "
-            "that one"
+            f"delivery {listed(gone)} was replayed as another row; nothing was changed: resend the "
+            "new row"
         )
     return found
 
@@ -395,7 +395,7 @@ def changed_meanwhile(name: str) -> Conflict:
 
 
 def check_managed(row: EndpointRow, action: Literal["change", "remove", "rotate"]) -> None:
-    """Raise Conflict if the settings declare the endpoint, so that only they may change it."""
+    """Raise Conflict if the settings declare the endpoint: only a change there is allowed."""
     if action != "remove" or row["undeclared_at"] is None:
         _refuse_settings(row, _REMEDIES[action])
 

@@ -14,7 +14,7 @@ from typing import Any
 from inboxd.store import finding
 from inboxd.store.session import Session
 
-# Per event; one more row tells that there are others.
+# Rows per event; one more row shows that there are more.
 MOST = 10
 # Days of history that are searched, for all events together.
 _DAYS = 200
@@ -32,7 +32,7 @@ class Enqueued:
 
 
 async def enqueued_by(session: Session, events: Sequence[Mapping[str, Any]]) -> Enqueued:
-    """Find what events created. events: rows of a list."""
+    """Find the rows that events created. events: rows of a list."""
     within = timedelta(days=max(1, _DAYS // max(1, len(events))))
     named = [(row["id"], row["event_id"], row["created_at"]) for row in events]
     found: dict[int, list[dict[str, Any]]] = defaultdict(list)

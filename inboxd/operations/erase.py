@@ -1,18 +1,18 @@
 """Erases the contents of a tenant's or an entity's rows: payloads, results, errors, keys, bodies.
 
-Of a webhook that contained such an event, body, headers and address are erased completely; a held
-event is deleted, if waiting rows are to be cancelled.
+Body, headers and address of a webhook that contained such an event are erased completely; a held
+event is deleted if waiting rows are to be cancelled.
 
 A row keeps its skeleton: ids, type, topic or queue, times, status, lineage. So batches, counts and
 stories stay complete, without contents. An unsettled event does not change, since it is a fact
-(promise 8): it is settled first, then erased.
-Promises: the search and each step are short transactions; an interrupted erasure has a correct
-audit entry, and running the command again erases the rest; an erasure that finds nothing has an
-entry only if webhooks are received, since a spool may hold some; dead letters are dismissed and
-erased; waiting and running rows are changed only if asked for.
-Known limits: rows are found by their columns, not by their payloads; rows that are written
-meanwhile are found by the next run; receipts in a spool are dropped by its drain, which reads the
-audit (`inbound/spool/erasures.py`); copies elsewhere (exports, backups, logs) stay.
+(promise 8): it is settled first, then erased. Promises: the search and each step are short
+transactions; an interrupted erasure has a correct audit entry, and running the command again erases
+the remaining rows; an erasure that finds nothing has an entry only if webhooks are received, since
+a spool may hold matching ones; dead letters are dismissed and erased; waiting and running rows are
+changed only if asked for. Known limits: rows are found by their columns, not by their payloads;
+rows that are written meanwhile are found by the next run; receipts in a spool are dropped by its
+drain, which reads the audit (`inbound/spool/erasures.py`); copies elsewhere (exports, backups,
+logs) stay.
 """
 
 from collections import Counter
@@ -94,11 +94,11 @@ async def erase(
     unsettled: bool = False,
     on_step: OnStep = lambda _share, _found: None,
 ) -> tuple[About, int]:
-    """Erase rows; returns the erased ones (all settled by now), and how many rows are left.
+    """Erase rows; returns the erased rows (all settled by now), and the number of rows left.
 
     unsettled: cancel waiting commands, and ask running ones to stop. Running rows are left: another
-    run erases them after they have ended. Raises Conflict if rows wait or run and it is not set,
-    DatabaseError if a privilege is missing; then nothing is changed.
+    run erases them after they have ended. Raises Conflict if rows wait or run and `unsettled` is
+    not set, DatabaseError if a privilege is missing; then nothing is changed.
     """
     await require_rights(session)
     rows = {table: await store.hot(session, table, subject) for table in _TABLES}
@@ -183,7 +183,7 @@ async def require_rights(session: Session) -> None:
     if lacking := await lacking_rights(session, "erase"):
         raise DatabaseError(
             f"this role may not erase: it lacks {', '.join(lacking)}; run the command as the "
-            "schema's owner, which workers should not be"
+            "schema's owner; workers should not have that role"
         )
 
 

@@ -1,9 +1,9 @@
 """Erases webhooks whose body contains a text: for data that no column names.
 
 Body, headers and address of such a receipt are erased, as by `erase`; if the body could not be
-read, so are the dead letters that contain it. Events that were made of a body stay: an erasure by
-tenant or entity finds them. Promises: while events of a matching receipt are held, nothing is
-changed; the audit has only a hash of the text; running the command again erases the rest of an
+read, the dead letters that contain it are erased too. Events that were made of a body stay: an
+erasure by tenant or entity finds them. Promises: while events of a matching receipt are held,
+nothing is changed; the audit has only a hash of the text; running the command again completes an
 interrupted erasure. Known limits: the text is compared byte by byte in UTF-8, so JSON that writes
 it with escapes does not match; receipts in a spool are not found.
 """
@@ -81,7 +81,7 @@ async def erase_matching(session: Session, text: bytes, terms: Terms) -> ErasedR
 
 
 async def _erase(session: Session, page: Sequence[MatchedReceipt], erased: ErasedReceipts) -> None:
-    """Erase receipts; those whose events were replayed stay, so that the next run finds them."""
+    """Erase receipts; receipts whose events were replayed stay, so that the next run finds them."""
     named = [event for each in page for event in each.broken]
     rows = await actions.lock(session, "events", [], named)
     alive = {row["uuid"] for row in rows if row["status"] != Status.FAILED}
@@ -93,7 +93,7 @@ async def _erase(session: Session, page: Sequence[MatchedReceipt], erased: Erase
     await actions.dismiss(session, "events", dead)
     settled = await store.erase_broken(session, events, errors_after())
     for part in settled["parts"]:
-        # A count of that day may have passed these rows, or meet them again.
+        # A census of that day may have counted these rows already, or may see them again.
         await census.begin(session.connection, session.sql, part, "events_history")
     await store.erase_bodies(session, [each.id for each in page])
     await wakeups.notify(session.connection, session.sql, "events")

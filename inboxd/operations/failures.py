@@ -1,12 +1,11 @@
 """Dead letters in groups of equal failures.
 
 Promises: ten thousand dead letters with three causes are three groups, each with its count, types,
-times and the newest error; counting them reads an index, not the rows.
-A group counts as archived as long as it has no more rows, and no newer one, than when it was
-archived.
-Known limit: failures are equal if the exception's type and the line of the plugin are
-(`inboxd.model.outcome`), so one line that fails for two reasons with one type of exception is one
-group; a row that failed under an older release keeps its group.
+times and the newest error; counting them reads an index, not the rows. A group stays archived until
+it has more rows, or a newer row, than when it was archived. Known limit: failures count as equal if
+they have one type of exception and one line of the plugin (`inboxd.model.outcome`), so one line
+that fails for two reasons with one type of exception is one group; a row that failed under an older
+release keeps its group.
 """
 
 from collections import Counter
@@ -22,14 +21,14 @@ from inboxd.store.operations import Match
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-_PAIRS = 10_000  # of fingerprint and type
+_PAIRS = 10_000  # pairs of fingerprint and type
 SAMPLE = 10  # rows of a group
-# The most rows of a group whose release, host and tenant are counted: the newest, and the first;
-# the most types that are searched, and names of each that are returned.
+# For the spread of a group: the most rows that are counted, of the newest and of the first ones;
+# the most types that are searched; the most names that are returned.
 LOOKED, FIRST, TYPES, NAMES = 500, 20, 10, 10
 HOURS = 24
-# For the trends, of all groups of a list together: the most pairs of group and type, and the most
-# of their newest rows that are counted.
+# For the trends of all groups of a list: the most pairs of group and type; the most newest rows
+# that are counted.
 _TREND_PAIRS, _TREND_ROWS = 200, 600
 _WHAT = ("release", "host", "tenant")
 # A group with a dead letter in this time is still growing.
@@ -113,7 +112,7 @@ async def whole_name(session: Session, group: str) -> str:
 
 
 async def failures(session: Session, group: str | None = None) -> list[Group]:
-    """Return the groups of dead letters, largest first; with `group`, those of one fingerprint.
+    """Return the groups of dead letters, largest first; with `group`, only of one fingerprint.
 
     Raises NotFound and UsageError as `whole_name` does.
     """

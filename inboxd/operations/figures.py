@@ -53,8 +53,8 @@ class ArrivalTrend:
 class Summary:
     """Throughput of one kind: total, by type and by lane, those with most executions first.
 
-    ended: rows that ended in each step. The parts of `types`, and those of `lanes`, add up to
-    `whole`.
+    ended: rows that ended in each step. The parts of `types` add up to `whole`, and so do the parts
+    of `lanes`.
     """
 
     kind: Kind
@@ -185,7 +185,7 @@ _Trends = dict[tuple[str, str, str | None], list[list[int]]]
 
 
 async def _trends(session: Session, span: Span, apart: Iterable[_Apart]) -> _Trends:
-    """Count executions, and those after which a row had ended, in each step."""
+    """Count executions, and the executions that ended their rows, in each step."""
     apart = list(apart)
     rows = await statistics.executions(
         *(session.connection, session.sql, span.resolution, span.since),

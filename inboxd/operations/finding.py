@@ -1,8 +1,9 @@
 """Lists of events and commands by any filter, with a bounded cost per request.
 
 Owns the requests: each looks at rows by descending id, in hot tables and history together, look by
-look, until the page is full, all rows were looked at, or its bound is reached. Then it returns how
-far it came, and the next request continues from there. `find` is one request, `search` several.
+look, until the page is full, all rows were looked at, or its bound is reached. Then it returns the
+id that it reached, and the next request continues from there. `find` is one request, `search`
+several.
 
 Promises: a row that existed when a list began, and stays, is on exactly one page, even if it
 settles between two pages: its id never changes, and a page reads one snapshot. A request looks at
@@ -47,12 +48,12 @@ _LOOKS = 5
 # Blocks that a look reads per day before its first row (half of them for planning), that a probe
 # reads per day, and that each row of a page costs.
 _BLOCKS_A_DAY, _BLOCKS_A_PROBE, _BLOCKS_A_ROW = 8.0, 3.5, 5.0
-# Blocks for the commands of one event, besides those of each day since.
+# Blocks for the commands of one event, besides the blocks of each day since.
 _BLOCKS_OF_COMMANDS = 12.0
 # Blocks once per request with a filter on commands: planning reads each partition's indexes.
 _BLOCKS_OF_PARTITIONS = 600
 _TOP = 2**63 - 1
-# Precision, in ids, of the begin of a search in time.
+# Precision, in ids, of the start of a search in time.
 _NEAR = 500
 _INDEXES: tuple[Index, ...] = ("entity", "tenant", "type")
 

@@ -155,6 +155,6 @@ def one(table: HotTable) -> str:
 
 
 def listed(items: Sequence[object]) -> str:
-    """Format the first items, and the number of the others."""
+    """Format the first items, and the number of further ones."""
     more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
     return ", ".join(map(str, items[:_SHOWN])) + more

@@ -1,4 +1,4 @@
-"""The partitions of history, bodies and receipts, and which of them retention drops next.
+"""The partitions of history, bodies and receipts, and the ones that retention drops next.
 
 Known limit: it uses the retention of the given settings; workers elsewhere may have others.
 *See:* `store/retention.py`, which decides.

@@ -24,9 +24,9 @@ _LONGEST_NAME = 100
 _LONGEST_TEXT = 300
 _LONGEST_LINK = 4096
 _MOST_NAMES = 10_000
-# Until a failed query is tried again.
+# Time until a failed query is tried again.
 _RETRY_SECONDS = 30.0
-# Path segments that lead elsewhere, encoded or not.
+# Path segments that would change the link's path, encoded or not.
 _DOTS = {".", ".."}
 
 

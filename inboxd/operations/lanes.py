@@ -1,9 +1,9 @@
 """Queues and topics: waiting rows, recent work, limits, and blocked keys.
 
 Owns the JSON values of `inboxd queues` and `inboxd topics`. Promises that counts stop at a limit,
-and that counts of the caller are used instead of new ones.
-Known limit: it shows the limits of the given settings; workers elsewhere may have others.
-*See:* `store/queues.py`, `store/topics.py`, `store/samples.py`.
+and that nothing is counted again that the caller has counted. Known limit: it shows the limits of
+the given settings; workers elsewhere may have others. *See:* `store/queues.py`, `store/topics.py`,
+`store/samples.py`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,8 @@
 """Recent throughput of a list, for its charts: in each step of a span, and by type.
 
 Promises that it reads statistics, never rows, and returns every step of the span, even without
-work.
-Known limits: statistics are some seconds old; tenants are counted by the hour, so an hour of a
-tenant becomes a day.
+work. Known limits: statistics are some seconds old; tenants are counted by the hour, so for a
+tenant the span of an hour becomes a day.
 """
 
 from collections import Counter

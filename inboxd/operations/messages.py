@@ -2,9 +2,9 @@
 
 Promises: after a reset the reader stores nothing more from the old position, and reads from the new
 one within seconds; the audit entry is in the same transaction. Known limits: events of messages
-that are read again stay, so a message whose event is settled by then becomes an event again; the
-position is not checked with the broker, which may not have it.
-*See:* `cli/messages.py`, before it; `inbound/messages/streams.py`, which notices the reset.
+that are read again stay, so a message whose event is settled by then becomes an event again; it is
+not checked whether the broker has the position. *See:* `cli/messages.py`, before it;
+`inbound/messages/streams.py`, which notices the reset.
 """
 
 from collections import defaultdict
@@ -46,8 +46,8 @@ def check_has_positions(settings: Settings, source: str) -> None:
     """Raise UsageError for a source whose streams have no positions."""
     if not has_positions(settings, source):
         raise UsageError(
-            f"{source} is a RabbitMQ queue, which has no positions: the broker delivers whatever "
-            "waits in it."
+            f"{source} is a RabbitMQ queue, which has no positions: the broker delivers the "
+            "messages that wait in it."
         )
 
 

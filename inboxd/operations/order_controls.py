@@ -1,7 +1,7 @@
 """Pauses, resumes and aborts bulk actions.
 
 Promises: aborting an action before it starts undoes it; after a pause or an abort it changes no
-more rows, and rows that are done stay done. The audit records each pause, resume and abort.
+more rows, and rows that were changed stay changed. The audit records each pause, resume and abort.
 *See:* `operations/bulk_orders.py`, before it.
 """
 
@@ -71,7 +71,7 @@ async def abort_order(
     reason: str | None = None,
     tenants: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """Abort an order; before it begins, that undoes it. Raises NotFound; Conflict at its end."""
+    """Abort an order, which undoes one that has not begun. Raises NotFound; Conflict at its end."""
     async with session.connection.transaction():
         row = await _hold(session, id, tenants, "abort")
         await store.abort(session, id)

@@ -1,8 +1,8 @@
 """Payloads for comparison, before a command is replayed with another payload: the old and the new.
 
 Promises that both texts are PostgreSQL's form of the JSON, so that they differ only where the
-stored payloads would; and that neither has more than `MOST` bytes.
-*See:* `rows.py`, which replays.
+stored payloads would differ; and that neither has more than `MOST` bytes. *See:* `rows.py`, which
+replays.
 """
 
 from typing import Final

@@ -2,8 +2,8 @@
 
 Promises: the body is sent exactly as it came; it is signed anew if the settings have a key of its
 source that can sign, since a receiver refuses an old signature as stale; its id stays, so a
-receiver that has it takes it for a duplicate.
-*See:* `cli/webhook_replay.py`, `admin/screens/actions/receipts.py`, which send; `audit.sent_again`.
+receiver that has stored it reports a duplicate. *See:* `cli/webhook_replay.py`,
+`admin/screens/actions/receipts.py`, which send; `audit.sent_again`.
 """
 
 import time
@@ -87,7 +87,7 @@ def _signed(
 
 
 async def receipt_of(session: Session, id: int | UUID, *, raw: bool) -> ReceiptRow:
-    """Return the receipt of that id, or that of an event. Raises NotFound."""
+    """Return the receipt of that id, or the receipt of an event. Raises NotFound."""
     found = await receipts.one(session, id, raw=raw) if isinstance(id, UUID) else None
     if found is not None:
         return found

@@ -1,18 +1,18 @@
 """Actions on named rows: replay, dismiss, cancel, reschedule, prioritize.
 
-A command without an ordering key is replayed as a new row, which takes the old one's place in its
-batch, in what waits for it and among a workflow's steps; the old row goes to history. A command
-with an ordering key has a position in a line, and an event is a fact: both run again in place. The
-table `replays` lists all replays. For a batch, and for rows that wait for it, a dismissed command
-counts as cancelled.
+A command without an ordering key is replayed as a new row, which takes the old row's place: in its
+batch, for rows that wait for it, and among a workflow's steps; the old row goes to history. A
+command with an ordering key has a position in a line, and an event is a fact: both run again in
+place. The table `replays` lists all replays. For a batch, and for rows that wait for it, a
+dismissed command counts as cancelled.
 
 Promises: a row's status is checked while the row is locked, and a refusal names each row that does
-not allow the action. Of two actions on one row at the same time, one is refused.
-Known limits: a running command is only asked to stop: its worker notices at its next heartbeat. A
-command whose unique key another unsettled command holds cannot be replayed before that one has
-ended. A dismissed row can only be sent anew. In a busy lane, a row that was moved to the front is
-found by the next sweep, not by the next page.
-*See:* `cli/actions.py`, before it; `store/operations.py`, after it.
+not allow the action. Of two actions on one row at the same time, one is refused. Known limits: a
+running command is only asked to stop: its worker notices at its next heartbeat. A command whose
+unique key another unsettled command holds cannot be replayed before that command has ended. A
+dismissed row can only be sent anew. In a busy lane, a row that was moved to the front is found by
+the next sweep, not by the next page. *See:* `cli/actions.py`, before it; `store/operations.py`,
+after it.
 """
 
 from collections.abc import Sequence
@@ -99,7 +99,7 @@ async def act(
 ) -> Done:
     """Replay, dismiss or cancel rows, all or none.
 
-    A replayed row runs now, with its attempts and crashes counted from 0; a dismissed one goes to
+    A replayed row runs now, with its attempts and crashes counted from 0; a dismissed row goes to
     history; a cancelled command ends at once, or its worker stops it. ids: row numbers and uuids,
     mixed. Raises NotFound, or Conflict if a row's status does not allow the action, its unique key
     is held, or its batch was cancelled; then nothing is changed.
@@ -232,7 +232,7 @@ def _why_left(expected: ExpectedRows) -> str:
         )
     return (
         "its batch was cancelled, or another unsettled command holds its unique key; nothing was "
-        "changed: send it anew, or wait until the other one has ended"
+        "changed: send it anew, or wait until that command has ended"
     )
 
 

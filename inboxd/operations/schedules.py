@@ -106,8 +106,8 @@ async def change_schedule(
     """Change a schedule that was added by hand; returns its next run. The caller checks names.
 
     changes: fields of `Schedule`, and `topic` or `queue`. seen: the `digest` that the operator saw.
-    Raises UsageError for an invalid schedule, UnknownName, and Conflict for one that a worker
-    declares, or that was changed meanwhile.
+    Raises UsageError for an invalid schedule, UnknownName, and Conflict for a schedule that a
+    worker declares, or that was changed meanwhile.
     """
     async with session.connection.transaction():
         row = await _added(session, name, seen)
@@ -132,7 +132,7 @@ async def remove_schedule(
 
 
 async def added_schedule(session: Session, name: str) -> Schedule:
-    """Return a schedule that was added by hand. Raises UnknownName, Conflict for a declared one."""
+    """Return a schedule that was added by hand. Raises UnknownName, Conflict if it is declared."""
     async with session.connection.transaction():
         return _schedule(await _added(session, name))
 

@@ -104,7 +104,7 @@ async def span_to_now(
     points: int = MOST_STEPS,
     by_minute: bool = True,
 ) -> Span:
-    """Like `span_of`, with the database's time as now."""
+    """Return the span as `span_of` does, with the database's time as now."""
     now = await statistics.database_time(session.connection, session.sql)
     return span_of(now, since, points=points, by_minute=by_minute)
 

@@ -27,8 +27,8 @@ from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
 _LEVELS = 100
-_PARENTS = 100  # whose children are read in one statement
-_LOOK = 1_000  # children of a row that are counted, at most
+_PARENTS = 100  # rows whose children are read in one statement
+_LOOK = 1_000  # the most children of a row that are counted
 _CHILDREN = 100
 _WAITS = 1_000
 _REPLAYS = 10
@@ -71,7 +71,7 @@ async def trace(
     way = await _way(session, id, kind)
     asked, top = way[0], way[-1]
     sketch = Sketch(top)
-    # The ancestors first, so that they are in the tree whatever else is left out.
+    # The ancestors first, so that the tree has them even if other rows are left out.
     for parent, child in zip(way[:0:-1], way[-2::-1], strict=True):
         sketch.add(parent.key, [child])
     await _grow(session, sketch, [member.key for member in reversed(way)], rows, each)
@@ -143,7 +143,7 @@ async def mark_replayed(session: Session, table: HotTable, rows: Sequence[dict[s
 
 
 async def waits_of(session: Session, uuid: UUID) -> list[dict[str, Any]]:
-    """Return what a command or batch still waits for: condition, kind, id, type, status."""
+    """Return the rows that a command or batch waits for: condition, kind, id, type, status."""
     rows = await store.waits(session, [uuid], _CHILDREN)
     return [
         {name: row[name] for name in ("condition", "kind", "id", "type", "status")} for row in rows

@@ -3,8 +3,8 @@
 Owns which changes are reported. Promises: a change is reported once; a look reads a bounded number
 of rows, and reports if there were more. Known limits: a row that is written and ends between two
 looks is reported for both; a row that fails several times between two looks is reported once; a row
-that commits later than `_LATE` after its creation is reported only when it ends.
-*See:* `finding.py`, which finds the rows; `cli/tail.py`, which looks again and again.
+that commits later than `_LATE` after its creation is reported only when it ends. *See:*
+`finding.py`, which finds the rows; `cli/tail.py`, which looks repeatedly.
 """
 
 from collections.abc import Sequence

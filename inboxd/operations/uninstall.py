@@ -27,7 +27,7 @@ _MOST_WORKERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class UninstallPlan:
-    """The parts that are dropped, and those that stay. contents: of the schema, if it exists.
+    """The parts that are dropped, and the parts that stay. contents: of the schema, if it exists.
 
     workers: descriptions of living workers. plugins: versions of plugins' tables, which stay.
     staying: roles that stay, with the reason.
@@ -71,7 +71,7 @@ async def survey(session: Session, lease: timedelta) -> UninstallPlan:
 
 
 async def uninstall(session: Session, lease: timedelta, *, force: bool) -> UninstallPlan:
-    """Drop everything; returns what was dropped, and the roles that stay.
+    """Drop everything; returns the dropped parts, and the roles that stay.
 
     Raises Conflict if a worker lives, unless it is forced, or if it would drop foreign things.
     """

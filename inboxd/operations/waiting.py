@@ -1,9 +1,9 @@
 """The causes for which a row does not run, as JSON values.
 
 Promises that every unsettled row has at least one cause, and that the first one is to be handled
-first. Known limit: limits of queues and workers are those of the given settings, which may differ
-from those of workers elsewhere; only workers know a breaker's fallback.
-*See:* `inboxd/model/waiting_rules.py`, which defines the causes.
+first. Known limit: limits of queues and workers come from the given settings, which may differ from
+the settings of workers elsewhere; only workers know a breaker's fallback. *See:*
+`inboxd/model/waiting_rules.py`, which defines the causes.
 """
 
 from collections.abc import Mapping

@@ -17,8 +17,8 @@ from inboxd.store.finding import Days, Index, Looked, Turn
 if TYPE_CHECKING:
     from inboxd.operations.finding import ListRequest
 
-# Rows of the first look; factor of the next look after one without hits; factor on the estimated
-# need after one with hits.
+# Rows of the first look; factor for the look after a look without hits; factor on the estimated
+# need after a look with hits.
 FIRST: Final = 100
 _MORE, _SPARE = 40, 2
 # Rows per id, from which on a walk reads ranges of ids instead of an index.

@@ -27,7 +27,7 @@ def _emit(sql: Sql, *keys: str, minutes: int = 10) -> None:
 
 def test_inbox_without_relays_is_ok(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.topics (name, mode, source) values ('lines', 'sequential', 'plugin')")
-    Report(cli).one("relays", "ok", "there are none")
+    Report(cli).one("relays", "ok", "there are no relays")
 
 
 def test_unpublished_events_are_reported(cli: Cli, sql: Sql) -> None:

@@ -97,7 +97,7 @@ def test_doctor_checks_the_spool_and_spooling_receivers(
     report = Report(cli)
     report.one("spool", "critical", "1 receipt, the oldest for 1d", "inboxd spool drain")
     found = {each["verdict"]: each["found"] for each in report.of("receivers")}
-    assert "spools bets: webhooks of other hosts may overtake these" in found["notice"]
+    assert "spools bets: webhooks of other hosts can overtake these" in found["notice"]
     assert "the spool cannot be synced" in found["critical"]
 
 

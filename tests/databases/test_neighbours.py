@@ -283,7 +283,7 @@ def test_producers_whose_transactions_may_idle_without_an_end_are_named(
     limit = "idle_in_transaction_session_timeout"
     producer, viewer = name_of(login("inboxd_producer")), login("inboxd_viewer")
     told = Report(at(viewer)).one("producers", "notice", producer)
-    assert "nothing, if the server's settings have a limit" in told["remedy"]
+    assert "do nothing if the server's settings have a limit" in told["remedy"]
 
     at(database.dsn)
     told = Report(cli).one("producers", "notice", producer)

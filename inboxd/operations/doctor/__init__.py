@@ -2,8 +2,8 @@
 
 Owns the list of checks, and the handling of a check that fails. Promises: nothing is changed; each
 check has its own bounded transaction, so a check that takes too long or lacks a privilege becomes a
-finding and does not stop the others; the cost does not depend on the size of history.
-Known limit: it uses the settings of its command (lease, queues), not those of workers.
+finding and does not stop other checks; the cost does not depend on the size of history. Known
+limit: it uses the settings of its command (lease, queues), not those of workers.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence

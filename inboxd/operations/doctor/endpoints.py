@@ -1,7 +1,7 @@
 """Checks whether endpoints accept webhooks, and whether their URLs are safe.
 
 Known limit: it does not resolve host names, so it finds only private addresses in URLs themselves;
-`work` checks waiting deliveries, as those of any lane.
+`work` checks waiting deliveries, like the rows of any lane.
 """
 
 import ipaddress

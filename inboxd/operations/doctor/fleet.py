@@ -77,7 +77,7 @@ async def samples(look: Look) -> AsyncIterator[Finding]:
 
 
 async def receiving(look: Look) -> AsyncIterator[Finding]:
-    """Check the receivers: heartbeats in the last hour, spooling, and sources without one."""
+    """Check the receivers: heartbeats in the last hour, spooling, sources without a receiver."""
     silence = look.settings.worker.lease
     found = await receivers.listed(look.session, silence, _MOST_WORKERS)
     gone = [row for row in found if row["state"] == "dead"]
@@ -112,7 +112,7 @@ def _spooling(row: Row) -> Finding:
         remedy = "repair the disk, then restart the receiver; until then it answers 503 in outages"
         why = row["trouble"] or "its spool is broken; the reason is withheld from this role"
         return Finding("receivers", Verdict.CRITICAL, f"{who}: {why}", remedy)
-    found = f"{who} spools {', '.join(row['spooled'])}: webhooks of other hosts may overtake these"
+    found = f"{who} spools {', '.join(row['spooled'])}: webhooks of other hosts can overtake these"
     remedy = "wait some seconds after an outage; then see `inboxd spool list` on that host"
     return Finding("receivers", Verdict.NOTICE, found, remedy, len(row["spooled"]))
 
@@ -132,7 +132,7 @@ async def listening(look: Look) -> AsyncIterator[Finding]:
     elif off:
         found += ": workers find rows only by polling"
         verdict = Verdict.NOTICE
-        remedy = 'nothing, if wakeups.mode = "off" is intended'
+        remedy = 'do nothing if wakeups.mode = "off" is intended'
     elif row["listeners"] < len(living):
         verdict = Verdict.WARNING
         remedy = "workers reconnect by themselves: see their logs; behind a pooler, do nothing"
@@ -150,13 +150,13 @@ async def silenced(look: Look) -> AsyncIterator[Finding]:
             "wake-ups",
             Verdict.NOTICE,
             f"{name} inserts without a wake-up (inboxd.notify = off)",
-            f"nothing, if that is intended: its rows wait up to worker.poll_interval "
+            "do nothing if that is intended: its rows wait up to worker.poll_interval "
             f"({look.settings.worker.poll_interval})",
         )
 
 
 async def clock(look: Look) -> AsyncIterator[Finding]:
-    """Compare this machine's clock with the database's; workers compare neither."""
+    """Compare this machine's clock with the database's clock."""
     begun, here = monotonic(), datetime.now(UTC)
     (there,) = await look.row("clock")
     took = monotonic() - begun

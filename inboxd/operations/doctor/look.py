@@ -30,7 +30,7 @@ class Look:
         return await self.session.fetch(statement, *arguments)
 
     async def row(self, statement: str, *arguments: object) -> Row:
-        """Read the row of a statement that always has exactly one."""
+        """Read the row of a statement that always returns exactly one row."""
         (row,) = await self.rows(statement, *arguments)
         return row
 

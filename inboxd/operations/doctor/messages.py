@@ -1,7 +1,7 @@
 """Checks whether sources of messages are read and make progress.
 
 Known limit: workers' reports about a source are some seconds old; it checks the sources of its own
-settings, which may differ from those of workers.
+settings, which may differ from the workers' settings.
 """
 
 from collections import defaultdict

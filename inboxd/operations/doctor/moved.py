@@ -1,4 +1,4 @@
-"""Checks what a restore, a replica, a publication or a tool changes: rights, sequences, owners.
+"""Checks rights, sequences and owners, which a restore, a replica or a tool may change.
 
 Known limits: it does not check rights that plugins were granted, nor plugins' own tables.
 """
@@ -20,16 +20,22 @@ async def row_secured(look: Look) -> AsyncIterator[Finding]:
     """Check whether row level security hides rows from this role, or from inboxd's roles."""
     found = await row_security.secured(look.session.connection, look.session.sql)
     for reason, tables in row_security.blinding(found):
-        hidden = f"it hides {reason}: processes with that role do nothing"
+        hidden = f"it hides {reason}: processes with that role find no work"
         yield _secured(Verdict.CRITICAL, hidden, tables)
     reported = {each.name for each in found if each.from_me or each.from_owner}
     others = [each for each in found if each.from_roles and each.name not in reported]
     if others:
         roles = ", ".join(sorted({role for each in others for role in each.from_roles}))
-        hidden = f"it hides rows of {these(others)} from {roles}: processes with these do nothing"
+        hidden = (
+            f"it hides rows of {these(others)} from {roles}: processes with these roles find no "
+            "work"
+        )
         yield _secured(Verdict.WARNING, hidden, others)
     if unknown := [each for each in found if each.is_unknown and each.name not in reported]:
-        hidden = f"it is on for {these(unknown)}; this role is exempt, so others' view is unknown"
+        hidden = (
+            f"it is on for {these(unknown)}; this role is exempt, so whether it hides rows from "
+            "other roles is unknown"
+        )
         yield _secured(Verdict.NOTICE, hidden, unknown)
 
 
@@ -82,12 +88,12 @@ async def sequences(look: Look) -> AsyncIterator[Finding]:
 
 
 async def owners(look: Look) -> AsyncIterator[Finding]:
-    """Find parts of the schema with another owner, who can change what they do."""
+    """Find parts of the schema with an owner other than the schema's, who can redefine them."""
     rows = await look.rows("doctor_owners")
     if rows:
         theirs = ", ".join(sorted({row["name"] for row in rows}))
         things = named([f"{row['kind']} {row['object']}" for row in rows])
-        found = f"not owned by the schema's owner: {things} ({theirs}), who can change what they do"
+        found = f"not owned by the schema's owner: {things} ({theirs}), who can redefine them"
         remedy = "inspect their definitions; then run: " + "\n".join(row["remedy"] for row in rows)
         yield Finding("owners", Verdict.CRITICAL, found, remedy, len(rows))
 
@@ -111,7 +117,7 @@ async def search_path(look: Look) -> AsyncIterator[Finding]:
 
 
 async def rights(look: Look) -> AsyncIterator[Finding]:
-    """Check that roles have the rights of the migrations, and that others have none."""
+    """Check that inboxd's roles have the rights of the migrations, and all other roles none."""
     open_to_all = [row["name"] for row in await look.rows("open_functions")]
     if open_to_all:
         yield Finding(
@@ -135,7 +141,7 @@ async def rights(look: Look) -> AsyncIterator[Finding]:
             yield Finding("rights", Verdict.WARNING, found, _RESTORE_RIGHTS, len(missing))
     if absent and (open_to_all or len(absent) < len(listing.WHOSE)):
         found = f"missing roles: {', '.join(absent)}"
-        remedy = f"{_RESTORE_RIGHTS}; or nothing, if roles of your own have their rights"
+        remedy = f"{_RESTORE_RIGHTS}; do nothing if roles of your own have these rights"
         yield Finding("rights", Verdict.NOTICE, found, remedy, len(absent))
     elif not (open_to_all or short):
         yield Finding("rights", Verdict.OK, _all_right(absent), figure=0)
@@ -144,4 +150,4 @@ async def rights(look: Look) -> AsyncIterator[Finding]:
 def _all_right(absent: Sequence[str]) -> str:
     if absent:
         return "only the owner and roles of your own have rights"
-    return "only the owner and inboxd's roles have rights, those of the migrations"
+    return "only the owner and inboxd's roles have rights, as the migrations grant them"

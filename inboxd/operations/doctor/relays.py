@@ -19,7 +19,7 @@ from inboxd.store.breakers import BreakerRow
 
 @dataclass(frozen=True, slots=True)
 class _Relay:
-    """A relay: its waiting and refused events, and what stops it.
+    """A relay: its waiting and refused events, and the breaker that stops it.
 
     oldest: seconds that the oldest event has waited; error: reason of the last refusal of an event
     that is retried; shut: an open breaker.
@@ -36,13 +36,13 @@ class _Relay:
 
 
 async def relays(look: Look) -> AsyncIterator[Finding]:
-    """Check each declared relay: whether it publishes, and what its broker refuses."""
+    """Check each declared relay: whether it publishes, and which events its broker refuses."""
     found = [each async for each in _relays(look)]
     for each in found:
         for finding in _judge(each):
             yield finding
     if not found:
-        yield Finding("relays", Verdict.OK, "there are none", figure=0)
+        yield Finding("relays", Verdict.OK, "there are no relays", figure=0)
 
 
 async def _relays(look: Look) -> AsyncIterator[_Relay]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from inboxd.store.catalogue import Difference
 
 _SET = {True: "SET", False: "DROP"}  # NOT NULL, DEFAULT
-# Ends of the catalogue's text of a trigger that does not fire.
+# Ends of the catalogue's definition of a trigger that does not fire.
 _OFF = ("(disabled)", "(as replica)")
 
 
@@ -43,7 +43,7 @@ def _settings(each: Difference, schema: str) -> str:
     if more := ", ".join(key for key in there if key not in wanted):
         steps.append(f"RESET ({more})")
     table = f"{schema}.{each.name}"
-    return f"nothing, if you tuned it; else run: ALTER TABLE {table} {', '.join(steps)};"
+    return f"do nothing if you tuned it; otherwise run: ALTER TABLE {table} {', '.join(steps)};"
 
 
 def _column(each: Difference, schema: str) -> str:

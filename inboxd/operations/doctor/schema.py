@@ -18,7 +18,7 @@ from inboxd.store.catalogue import Difference
 from inboxd.store.connections import Row
 from inboxd.store.partitions import Apart
 
-# A missing part costs safety or speed at once; an added one costs a little at each write.
+# A missing part costs safety or speed at once; an added part costs a little at each write.
 _VERDICTS = {
     "missing": Verdict.CRITICAL,
     "changed": Verdict.WARNING,
@@ -62,7 +62,7 @@ async def plugin_migrations(look: Look) -> AsyncIterator[Finding]:
         text, _, remedy = str(error).rpartition("; ")
         yield Finding(subject, Verdict.CRITICAL, text, remedy)
         return
-    text = of_plugins.summary(found) or "no installed plugin has any"
+    text = of_plugins.summary(found) or "no installed plugin has migrations"
     ahead = [each.plugin for each in found if each.folder and each.version > each.newest]
     if ahead:
         text += f"; newer than the installed plugin: {', '.join(ahead)}"
@@ -76,15 +76,15 @@ async def plugin_migrations(look: Look) -> AsyncIterator[Finding]:
 
 
 async def drift(look: Look) -> AsyncIterator[Finding]:
-    """Find differences of the schema from what the migrations make."""
+    """Find differences between the schema and the migrations' definitions."""
     connection, sql = look.session.connection, look.session.sql
     ran = await migrations.applied(connection, sql)
     if ran.version != migrations.code_version():
         yield Finding("drift", Verdict.NOTICE, "not compared: the schema is another release's")
         return
     compared, found = await catalogue.differences(connection, sql)
-    # Leave out tables that are detached: retention will drop its own, and `partitions` reports
-    # those that a person detached.
+    # Leave out detached tables: retention drops tables that it detached, and `partitions` reports
+    # tables that a person detached.
     detached = {
         row["part"] for row in await look.rows("doctor_departures") if row["state"] == "detached"
     } | {each.part for each in await store.apart(connection, sql)}
@@ -97,7 +97,9 @@ async def drift(look: Look) -> AsyncIterator[Finding]:
         and not (each.kind == "index" and each.name.rpartition(".")[2] in constraints)
     ]
     if not found:
-        yield Finding("drift", Verdict.OK, f"all {compared} objects are as migrations make them")
+        yield Finding(
+            "drift", Verdict.OK, f"all {compared} objects are as the migrations define them"
+        )
         return
     found.sort(key=lambda each: -_VERDICTS[each.how].rank)
     for each in found[: thresholds.SHOWN * 4]:
@@ -137,7 +139,7 @@ async def indexes(look: Look) -> AsyncIterator[Finding]:
 
 
 async def partitions(look: Look) -> AsyncIterator[Finding]:
-    """Check the partitions of coming days; find those detached by hand, and unfinished detaches."""
+    """Check the partitions of coming days, detaches by hand, and unfinished detaches."""
     connection, sql = look.session.connection, look.session.sql
     apart = await store.apart(connection, sql)
     yield judge_partitions(await store.days_ahead(connection, sql), apart)
@@ -146,8 +148,8 @@ async def partitions(look: Look) -> AsyncIterator[Finding]:
             "partitions",
             Verdict.NOTICE,
             f"{plural(len(kept), 'partition')} of past days detached, and kept: {_names(kept)}",
-            "nothing, if you want to keep them, here or in another schema; "
-            f"else attach them again: {kept[0].attach}",
+            "do nothing if you want to keep them, here or in another schema; otherwise attach them "
+            f"again: {kept[0].attach}",
             len(kept),
         )
     for row in await look.rows("doctor_departures"):

@@ -1,7 +1,7 @@
 """Checks the server's version, settings, connections, locks and replication slots.
 
 Owns the checks of group "server". Known limit: it reads the settings of a new session of its own
-role; a worker of another role may have others.
+role; a worker of another role may have other settings.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -83,7 +83,8 @@ def _settings(row: Row) -> Iterator[Finding]:
             Verdict.NOTICE,
             f"commits wait for none of {plural(row['followers'], 'standby')}: a failover loses the "
             "rows of the last moments, also of webhooks that were accepted",
-            "add standbys for failover to synchronous_standby_names; without such, do nothing",
+            "add standbys for failover to synchronous_standby_names; without such standbys, do "
+            "nothing",
         )
 
 
@@ -111,7 +112,7 @@ def _history_locks(row: Row) -> Finding:
 
 def _unfrozen(row: Row) -> Finding:
     found = f"the oldest unfrozen transaction is {row['age']:,} back"
-    remedy = "VACUUM FREEZE, at a quiet time; see above what stops autovacuum"
+    remedy = "VACUUM FREEZE, at a quiet time; findings above show the cause that stops autovacuum"
     return thresholds.UNFROZEN_TRANSACTIONS.find(
         "wraparound", row["age"], "transactions", found, remedy
     )
@@ -132,7 +133,7 @@ async def producers(look: Look) -> AsyncIterator[Finding]:
             "an open transaction holds up the topics into which it wrote, without a limit",
             "run: "
             + "\n".join(row["remedy"] for row in rows)
-            + ("; nothing, if the server's settings have a limit" if unsure else ""),
+            + ("; do nothing if the server's settings have a limit" if unsure else ""),
             len(rows),
         )
 

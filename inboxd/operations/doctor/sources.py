@@ -60,7 +60,10 @@ def _keys(subject: str, table: str, source: WebhookSource, now: datetime) -> Ite
     if not later:
         last = max(each.not_after for each in valid if each.not_after is not None)
         found = f"its last key ends in {span((last - now).total_seconds())}"
-        remedy = f"add the sender's next key to {table}.keys; without one it answers 401 to all"
+        remedy = (
+            f"add the sender's next key to {table}.keys; without a valid key it answers 401 to all "
+            "requests"
+        )
         yield Finding(subject, Verdict.WARNING, found, remedy)
 
 
@@ -79,7 +82,7 @@ def _losses(subject: str, table: str, source: WebhookSource, _: datetime) -> Ite
         )
     if source.rate is not None:
         found = f"its rate is limited: webhooks above it are answered 429, {_LOST}"
-        remedy = f"nothing, if the sender retries; else remove {table}.rate"
+        remedy = f"do nothing if the sender retries; otherwise remove {table}.rate"
         yield Finding(subject, Verdict.NOTICE, found, remedy)
 
 
@@ -95,7 +98,7 @@ def _small_bodies(
 def _listener(http: InboundHttp, now: datetime) -> Iterator[Finding]:
     if http.rate_per_address is not None:
         found = f"the rate per address is limited: webhooks above it are answered 429, {_LOST}"
-        remedy = "nothing, if all senders retry; else remove inbound.http.rate_per_address"
+        remedy = "do nothing if all senders retry; otherwise remove inbound.http.rate_per_address"
         yield Finding("webhooks", Verdict.NOTICE, found, remedy)
     if http.certificate is None or http.private_key is None:
         return

@@ -1,4 +1,4 @@
-"""Checks whether vacuum keeps tables small, and what stops it; locks and sizes.
+"""Checks whether vacuum keeps tables small, or what stops it; checks locks and sizes.
 
 Owns the checks of group "tables". Known limit: numbers of rows are PostgreSQL's estimates, which
 lag by seconds.
@@ -16,7 +16,7 @@ _HOT = ("events", "commands")
 
 
 async def vacuum(look: Look) -> AsyncIterator[Finding]:
-    """Compare dead rows with autovacuum's threshold; hot tables always, others if not ok."""
+    """Compare dead rows with autovacuum's threshold; report hot tables always, others if not ok."""
     for row in await look.rows("doctor_tables"):
         finding = _judge_vacuum(look.schema, row)
         if row["name"] in _HOT or finding.verdict is not Verdict.OK:
@@ -30,7 +30,7 @@ def _judge_vacuum(schema: str, row: Row) -> Finding:
         verdict = thresholds.DEAD_TIMES_DUE.judge(dead / max(1.0, row["due"]))
     ago = "never" if row["vacuumed"] is None else f"{span(row['vacuumed'])} ago"
     found = f"{plural(dead, 'dead row')}, {row['live']:,} live, {_weight(row)}; vacuumed {ago}"
-    remedy = f"run: VACUUM {name}; if they stay, see «oldest snapshot» below"
+    remedy = f"run: VACUUM {name}; if dead rows stay, see «oldest snapshot» below"
     if row["running"]:
         found += "; a vacuum runs"
         remedy = "wait for the running vacuum"
@@ -94,7 +94,7 @@ def _holder(row: Row) -> tuple[str, str]:
 
 
 async def locks(look: Look) -> AsyncIterator[Finding]:
-    """Find sessions that wait for a lock on inboxd's tables, and those that block them."""
+    """Find sessions that wait for a lock on inboxd's tables, and the sessions that block them."""
     least = thresholds.LOCK_WAIT_SECONDS.notice
     rows = await look.rows("doctor_locks", least, thresholds.SHOWN)
     if not rows:

@@ -14,7 +14,7 @@ from inboxd.store.breakers import BreakerRow
 
 
 async def breakers(look: Look) -> AsyncIterator[Finding]:
-    """Find breakers that are not closed, or not left to themselves."""
+    """Find breakers that are not closed, or not automatic."""
     known = await store.listed(look.session)
     rows = [row for row in known if (row["mode"], row["state"]) != ("auto", "closed")]
     if not rows:

@@ -9,8 +9,8 @@ from datetime import timedelta
 from inboxd.operations.doctor.finding import Levels
 
 STATEMENT_SECONDS = 2.0  # time limit of each statement
-COUNTED = 10_000  # rows, at most
-SHOWN = 5  # findings of each kind, at most; the worst first
+COUNTED = 10_000  # the most rows that are counted
+SHOWN = 5  # the most findings of each kind; the worst first
 
 ANY = Levels(notice=None, warning=None, critical=None)
 
@@ -69,7 +69,7 @@ DEDUP_ROWS = Levels(notice=200_000_000, warning=None, critical=None)
 
 # Days before the end of a webhook source's last key, or of the listener's certificate.
 EXPIRES_DAYS = 14
-# The smallest limit to which some senders of webhooks keep.
+# The smallest body limit that some senders of webhooks promise.
 WEBHOOK_BODY_BYTES = 20_000
 # Highest age of a contradiction or broken body that the doctor reports.
 DOUBTFUL_FRESH_SECONDS = 86_400

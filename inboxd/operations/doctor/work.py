@@ -1,4 +1,4 @@
-"""Checks whether events and commands are handled, and what holds them up.
+"""Checks whether events and commands are handled, and the causes that hold them up.
 
 Owns the checks of group "work". Promises that counts stop at a limit. Known limit: it uses limits
 and rules of queues from the settings of its own command.
@@ -101,7 +101,7 @@ async def _backlog(look: Look, table: HotTable, kind: str) -> AsyncIterator[Find
 def _judge_lane(
     kind: str, name: str, rows: Sequence[Mapping[str, Any]], paused: Collection[tuple[str, str]]
 ) -> Finding:
-    """Judge one topic or queue: all its types together, without paused and unhandled ones."""
+    """Judge one topic or queue: all its types together, without paused and unhandled types."""
     stopped = {row["type"] for row in rows if {(kind, name), ("type", row["type"])} & set(paused)}
     held = stopped | {row["type"] for row in rows if row.get("kept")}
     judged = [row for row in rows if row["type"] not in held]
@@ -116,13 +116,13 @@ def _judge_lane(
     if unhandled := held - stopped:
         found += f"; without a handler: {', '.join(sorted(unhandled))} (see kept)"
     where = "inboxd status" if kind == "topic" else f"inboxd queues show {name}"
-    remedy = f"see `{where}`; start a worker that serves it, or more of them"
+    remedy = f"see `{where}`; start a worker that serves it, or more workers"
     subject = f"backlog: {kind} {name}"
     return thresholds.BACKLOG_SECONDS.find(subject, oldest, "seconds", found, remedy)
 
 
 async def dead_letters(look: Look) -> AsyncIterator[Finding]:
-    """Check the number of dead letters, and of those of the last hour."""
+    """Check the numbers of dead letters: all, and those of the last hour."""
     connection, sql = look.session.connection, look.session.sql
     hour = await statistics.lately(connection, sql, timedelta(hours=1), apart=("kind",))
     grown = {each.kind: each.outcome("failed") for each in hour.figures}
@@ -131,7 +131,7 @@ async def dead_letters(look: Look) -> AsyncIterator[Finding]:
         rows = await listing.lanes(look.session, table)
         failed, lately = sum(row["failed"] for row in rows), grown.get(kind, 0)
         verdict = thresholds.FAILED_ROWS.judge(failed)
-        if failed:  # without dead letters, all of the last hour were settled since
+        if failed:  # without dead letters, all those of the last hour were settled since
             verdict = max(
                 verdict, thresholds.FAILED_LAST_HOUR.judge(lately), key=lambda each: each.rank
             )
@@ -146,7 +146,7 @@ async def blocked_keys(look: Look) -> AsyncIterator[Finding]:
     connection, sql = look.session.connection, look.session.sql
     found = await queues.blocked(connection, sql, look.settings.all_queues)
     if not found:
-        yield Finding("blocked keys", Verdict.OK, "no queue has any", figure=0)
+        yield Finding("blocked keys", Verdict.OK, "no queue has blocked keys", figure=0)
     for each in found:
         # A key behind a retry or a running command continues by itself.
         dead = each.held_by == "dead letter"
@@ -162,7 +162,7 @@ async def blocked_lines(look: Look) -> AsyncIterator[Finding]:
     found = await store_lines.count_blocked(look.session.connection, look.session.sql)
     blocked = [each for each in found if each.held_by != "retry"]
     if not blocked:
-        yield Finding("blocked lines", Verdict.OK, "no topic has any", figure=0)
+        yield Finding("blocked lines", Verdict.OK, "no topic has blocked lines", figure=0)
     for each in blocked:
         dead = each.held_by == "dead letter"
         more = "+" if each.lines >= store_lines.HOLDERS else ""
@@ -192,16 +192,16 @@ async def suspects(look: Look) -> AsyncIterator[Finding]:
         "suspects",
         thresholds.SUSPECT_SECONDS.judge(row["oldest"] or 0.0),
         found,
-        "nothing: each group runs together and is cleared when it ends; if its worker dies again "
-        "the group is halved, until one command runs alone. `inboxd commands show ID` names the "
-        "worker; find out why it died (memory, the node)",
+        "do nothing: each group runs together and is cleared when it ends; if its worker dies "
+        "again the group is halved, until one command runs alone. `inboxd commands show ID` names "
+        "the worker; find out why it died (memory, the node)",
         count,
         "rows",
     )
 
 
 async def running(look: Look) -> AsyncIterator[Finding]:
-    """Find running commands of workers that do not live, and the one that runs longest."""
+    """Find running commands of workers that do not live, and the command that runs longest."""
     lease = look.settings.worker.lease.total_seconds()
     rows = await look.rows("doctor_running", thresholds.COUNTED, lease)
     lost = [row for row in rows if not row["alive"]]
@@ -262,7 +262,7 @@ def _undeclared(subject: str, rows: Sequence[Row], what: str) -> Iterator[Findin
             subject,
             Verdict.WARNING,
             f"{row['name']!r} ({row['source']}{mode}) {what}",
-            "start a worker with its plugin or settings; nothing, if it was removed on purpose",
+            "start a worker with its plugin or settings; do nothing if it was removed on purpose",
         )
     if not gone:
         yield Finding(subject, Verdict.OK, f"{len(rows)}, all declared", figure=len(rows))
@@ -296,7 +296,7 @@ async def taken_keys(look: Look) -> AsyncIterator[Finding]:
 
 
 async def paused(look: Look) -> AsyncIterator[Finding]:
-    """List pauses; long ones may be forgotten."""
+    """List pauses; a long pause may be a forgotten one."""
     rows = await controls.read(look.session.connection, look.session.sql)
     if not rows:
         yield Finding("paused", Verdict.OK, "nothing", figure=0)
