@@ -2,9 +2,9 @@
 
 Owns the reading of `X-Forwarded-For` and `Forwarded`. Promises: they are read from the right and
 only as far as each hop is a trusted proxy, so no client can claim an address; an IPv4 address
-written as IPv6 counts as the same address; the work is bounded, whatever the headers hold. Known
-limit: a proxy that writes one of the two headers must not pass on the other: if they name different
-clients, both are ignored, and the address is the proxy's.
+written as IPv6 counts as the same address; the work is bounded for any headers. Known limit: a
+proxy that writes one of the two headers must remove the other one: if they name different clients,
+both are ignored, and the address is the proxy's.
 """
 
 import socket

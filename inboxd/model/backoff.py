@@ -22,7 +22,7 @@ from inboxd.model.duration import Duration
 # A row counts its attempts in a smallint.
 MOST_ATTEMPTS = 32_767
 
-# full: random between zero and the whole wait; half: between half of it and the whole.
+# full: random between zero and the whole wait; half: between half the wait and the whole wait.
 Jitter = Literal["full", "half", "none"]
 
 
@@ -145,7 +145,7 @@ class Fixed(_Policy):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explicit(_Policy):
-    """Waits the listed times in turn, then gives up; with more `attempts`, the last repeats."""
+    """Waits the listed times in turn, then gives up; more `attempts` repeat the last wait."""
 
     delays: tuple[Duration, ...]
     attempts: int = 0

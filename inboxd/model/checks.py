@@ -1,11 +1,10 @@
 """The limits of each kind of column, checked before the database is asked.
 
 Owns one check for each kind of column; a check returns the problem of a value that is not None, or
-None; `refuse` turns a problem into an error.
-Promises: a value that passes here passes the table's constraints, so a bad value costs a clear
-error and not the caller's transaction. No problem text holds the value. Known limits: the rules
-exist here and in the migrations; tests write each limit to the database. A number such as 1e300 in
-headers counts there with all its digits.
+None; `refuse` turns a problem into an error. Promises: a value that passes here passes the table's
+constraints, so a bad value costs a clear error and not the caller's transaction. No problem text
+holds the value. Known limits: the rules exist here and in the migrations; tests write each limit to
+the database. A number such as 1e300 in headers counts in the database with all its digits.
 """
 
 import json
@@ -87,8 +86,8 @@ def headers(encoded: str) -> str | None:
     if size <= _HEADERS_BYTES:
         return None
     return (
-        f"have {size} bytes as JSON; at most {_HEADERS_BYTES} fit: "
-        "put what is larger into the payload"
+        f"have {size} bytes as JSON; at most {_HEADERS_BYTES} fit: put larger values into the "
+        "payload"
     )
 
 

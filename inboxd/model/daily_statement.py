@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 
 # The fates of an event, in the order of the sum.
 FATES: Final = ("succeeded", "dead", "dismissed", "cancelled", "erased", "open")
-# The fate of a status in history: a dead letter that was sent again as a new row is still one.
+# The fate of a status in history: a dead letter that was sent again as a new row is still a dead
+# letter.
 _FATE_OF: Final = {"failed": "dead"}
 # Stands for all sources beyond the maximum number of named sources.
 OTHER: Final = "(other)"
@@ -37,7 +38,7 @@ ONCE: Final = (POSITION_GONE_BACK, OLDER_STATE, ANOTHER_DATABASE, ANOTHER_TIMELI
 
 
 class LineKey(NamedTuple):
-    """The day and source of a line. source: '' where the producer names none."""
+    """The day and source of a line. source: '' if the producer names none."""
 
     day: date
     source: str
@@ -87,7 +88,7 @@ def add_up(
 ) -> dict[LineKey, StatementLine]:
     """The lines of days that are closed, or are being closed now.
 
-    counted: the counts of closed days. moves: by how many rows events became more since they came.
+    counted: the counts of closed days. moves: rows by which the received events became more later.
     """
     found: dict[LineKey, StatementLine] = {}
     for key in sorted({*counted, *fates, *moves, *duplicates}):

@@ -15,7 +15,7 @@ class Windows:
     """Windows by topic and by source, and a default.
 
     If both have a window, the longer one counts: keeping a key too long costs space, forgetting it
-    too early an effect that happens twice.
+    too early makes an effect happen twice.
     """
 
     default: timedelta

@@ -3,9 +3,9 @@
 Owns the one table of bounds: the first bucket ends at a millisecond, each further bucket is twice
 as wide, and the last holds all durations from 18 hours on. Arrays in the database have the same
 order, and end with the last bucket that is not 0. Promises that addition is exact, in any order and
-portions; and that a percentile lies in the bucket of the true one: it is at most twice, and at
-least half of it; in the first bucket it is off by less than a millisecond; in the last it is at
-most the maximum.
+portions; and that a percentile lies in the bucket of the true percentile: it is at most twice, and
+at least half of that; in the first bucket it is off by less than a millisecond; in the last it is
+at most the maximum.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,7 +14,7 @@ from itertools import zip_longest
 from math import ceil
 
 BUCKETS = 28
-# In seconds, the end of each bucket but the last; 2 ** -10 is about a millisecond.
+# The end of each bucket except the last, in seconds; 2 ** -10 is about a millisecond.
 BOUNDS = tuple(2.0**power for power in range(-10, BUCKETS - 11))
 _LAST = BUCKETS - 1
 
@@ -38,7 +38,7 @@ class Durations:
     def __repr__(self) -> str:
         return f"Durations{self._all}"
 
-    # It is mutable.
+    # Durations are mutable.
     __hash__ = None  # type: ignore[assignment]
 
     @property

@@ -1,8 +1,8 @@
 """An endpoint as workers know it, and the rules for its name, URL, types and secrets.
 
 Promises that no representation and no check's answer holds a secret. Known limit: an endpoint is a
-snapshot of its row; a write names the version that it rests on.
-*See:* `store/endpoints.py`, which reads and writes them.
+snapshot of its row; a write names the version that it changes. *See:* `store/endpoints.py`, which
+reads and writes them.
 """
 
 import base64
@@ -22,7 +22,7 @@ QUEUE = "webhooks."
 # The type and the queue of the commands that make an emitted event's deliveries.
 EMITTED, EMITTED_QUEUE = "webhook.emitted", "webhooks"
 # Default for deliveries of one endpoint at once in one worker: a slow endpoint must not take the
-# capacity of the others.
+# capacity of other endpoints.
 AT_ONCE = 10
 
 
@@ -74,8 +74,8 @@ def name_problem(name: str) -> str | None:
     if _NAME.fullmatch(name):
         return None
     return (
-        "must have at most 100 letters, digits, dots, hyphens and underscores, and a letter or "
-        "digit first"
+        "must have at most 100 letters, digits, dots, hyphens and underscores, beginning with a "
+        "letter or digit"
     )
 
 

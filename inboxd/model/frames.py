@@ -1,7 +1,7 @@
 """The frames of a plugin in a traceback, without those of the code around it.
 
-Owns the definition of a plugin's frame: one of a module below its top-level package. Known limit:
-modules that the plugin imports from another distribution do not count.
+Owns the definition of a plugin's frame: it belongs to a module below the plugin's top-level
+package. Known limit: modules that the plugin imports from another distribution do not count.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""How far the arrivals of each bucket of a topic may be read, although producers commit late.
+"""The id up to which arrivals of each bucket may be read, although producers commit late.
 
-Producers of one key draw ids in one order and may commit in another. Each holds a shared lock of
-its topic and its bucket, from before it draws an id until its transaction has ended. Owns the
-decision which ids are complete: a reading is the sequence's newest value and, read after it, the
-holders of each lock. Once all transactions that held a bucket and the topic at a reading have
+Producers of one key draw ids in one order and may commit in another. Each producer holds a shared
+lock of its topic and its bucket, from before it draws an id until its transaction has ended. Owns
+the decision which ids are complete: a reading is the sequence's newest value and, read after it,
+the holders of each lock. Once all transactions that held a bucket and the topic at a reading have
 ended, every id up to that reading's value is visible there or gone for good. Promises that a reader
-that takes no id above the bound of its bucket, in a statement that begins after the reading was
-taken in, never misses a row that commits later; that under constant load the bound still advances,
-since later producers draw larger ids; and that a producer does not hold up topics to which it does
-not write. Pure. Known limit: a producer's open transaction holds up its buckets, in all topics to
-which it writes, for as long as it is open.
+never misses a row that commits later, if it takes no id above the bound of its bucket, in a
+statement that begins after the reading was taken in; that under constant load the bound still
+advances, since later producers draw larger ids; and that a producer does not hold up topics to
+which it does not write. Pure. Known limit: a producer's open transaction holds up its buckets, in
+all topics to which it writes, for as long as it is open.
 """
 
 from collections.abc import Mapping

@@ -2,8 +2,8 @@
 
 Owns the order of turns: a key that was asked returns to the end only when a row of it has ended, so
 each key gets an equal share however long its line is. Pure. Promises that a key is in the order at
-most once. Known limit: only keys that were added are known; others are looked for from time to
-time.
+most once. Known limit: only keys that were added are known; further keys are looked for from time
+to time.
 """
 
 from collections import deque
@@ -49,6 +49,6 @@ def share(room: int, keys: int, longest: int) -> int:
     """How many rows to claim of each key, given the room for rows.
 
     longest: how many rows of one key may be leased together. A few keys share the room; with many,
-    the first keys fill it, and the others come next.
+    the first keys fill it, and further keys come next.
     """
     return min(longest, max(RUN, -(-room // max(1, keys))))

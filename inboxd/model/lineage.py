@@ -59,7 +59,7 @@ def told_time(id_: UUID | str | None) -> float | None:
         return None
 
 
-# The version of such a UUID, and the length of its text.
+# The version of a time-ordered UUID, and the length of its text.
 _TIME_ORDERED, _UUID_TEXT = 7, 36
 
 
@@ -101,7 +101,8 @@ def _uuid7() -> UUID:
 def uuid7s(count: int) -> list[UUID]:
     """Several UUIDs in ascending order, in a third of the time: they share one call for randomness.
 
-    As `uuid7`, but each fraction is one more than the last, also if the clock changes meanwhile.
+    They are made like `uuid7`, but each fraction is one more than the last, also if the clock
+    changes meanwhile.
     """
     milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
     first = milliseconds << 12 | (nanoseconds << 12) // 1_000_000
@@ -112,5 +113,5 @@ def uuid7s(count: int) -> list[UUID]:
     ]
 
 
-# Python 3.14 has its own; sorted by time, new rows land on the last pages of their indexes.
+# Python 3.14 has its own uuid7; sorted by time, new rows land on the last pages of their indexes.
 uuid7: Callable[[], UUID] = getattr(uuid, "uuid7", _uuid7)

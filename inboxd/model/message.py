@@ -17,8 +17,8 @@ class ReceivedMessage:
     """One message. For several topics, several events share one event id.
 
     stream, position, identity: its place, as in `IncomingMessage`. body: the part that is kept.
-    occurred_at: None if the message does not name it. other_id: used for its events if an unsettled
-    event has their id, which its sender chose; None: such an event is the same message.
+    occurred_at: None if the message does not name it. other_id: for its events, whose id the sender
+    chose, if an unsettled event has that id already; None: such an event is the same message.
     """
 
     stream: str

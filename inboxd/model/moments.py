@@ -13,7 +13,7 @@ from inboxd.model import duration
 def read_since(text: str, zone: tzinfo | None = None) -> datetime:
     """Read a time: a duration before now ("2h"), or ISO 8601.
 
-    zone: the zone of a time without one; None: that of this machine. Raises UsageError.
+    zone: the zone of a time without one; None: this machine's zone. Raises UsageError.
     """
     return _read(text, -1, zone)
 
@@ -34,7 +34,7 @@ def read_back(text: str, zone: tzinfo | None = None) -> datetime | timedelta:
 
 
 def read_until(text: str, zone: tzinfo | None = None) -> datetime:
-    """Read a time: "now", a duration from now ("2h"), or ISO 8601 as above. Raises UsageError."""
+    """Read a time: "now", a duration from now ("2h"), or ISO 8601. Raises UsageError."""
     return _read("0s" if text == "now" else text, 1, zone)
 
 

@@ -15,7 +15,7 @@ from inboxd.model import checks
 class EventPayload(Protocol):
     """An object whose class names its event type: `inboxd_event: ClassVar[str] = "order.paid"`.
 
-    `inboxd_version: ClassVar[int]` is the schema version, where that is not 1.
+    `inboxd_version: ClassVar[int]` is the schema version, if it is not 1.
     """
 
     inboxd_event: ClassVar[str]
@@ -24,7 +24,7 @@ class EventPayload(Protocol):
 class CommandPayload(Protocol):
     """An object whose class names its command type: `inboxd_command: ClassVar[str] = "shop.pay"`.
 
-    `inboxd_version: ClassVar[int]` is the schema version, where that is not 1.
+    `inboxd_version: ClassVar[int]` is the schema version, if it is not 1.
     """
 
     inboxd_command: ClassVar[str]

@@ -1,10 +1,10 @@
 """Notices: causes of trouble, found in a sample of the waiting rows.
 
-Owns when a cause exists, and when that is unknown. Promises that a notice never causes another:
-events of notices, and their topic, are ignored; and that a cause that was only not counted is not
-reported as gone. Known limits: a sample counts up to a bound, so a figure may be "at least"; a
-cause that comes and goes between two samples is not seen; webhooks that carry notices are commands
-like any others.
+Owns the decision whether a cause exists, or whether that is unknown. Promises that a notice never
+causes another: events of notices, and their topic, are ignored; and that a cause that merely was
+not counted is not reported as gone. Known limits: a sample counts up to a bound, so a figure may be
+"at least"; a cause that comes and goes between two samples is not seen; webhooks that carry notices
+are commands like any others.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ class CauseFigures(NamedTuple):
 
 
 class NoticeRules(NamedTuple):
-    """Which causes count; None and False: not these. most_keys: the bound of counting keys."""
+    """Which causes count; None, False: this one does not. most_keys: the bound of counting keys."""
 
     topic: str
     dead_letters: bool
@@ -68,7 +68,7 @@ class SeenCauses(NamedTuple):
 
 
 def look(rules: NoticeRules, counts: Mapping[str, Any], breakers: Iterable[str]) -> SeenCauses:
-    """Find the causes in a sample; counts: of `store/samples.py`, breakers: those holding calls."""
+    """Find the causes in a sample; counts: of `store/samples.py`, breakers: which hold calls."""
     there: dict[Cause, CauseFigures] = {}
     if rules.dead_letters:
         there |= _dead_letters(rules.topic, counts)
@@ -142,7 +142,7 @@ def _blocked_keys(rules: NoticeRules, counts: Mapping[str, Any]) -> dict[Cause, 
 def _backlogs(
     rules: NoticeRules, counts: Mapping[str, Any]
 ) -> tuple[dict[Cause, CauseFigures], set[Cause]]:
-    """The backlogs, and those whose count stopped at its bound."""
+    """The backlogs, and the backlogs whose count stopped at its bound."""
     due, oldest = Counter[tuple[str, str]](), dict[tuple[str, str], float]()
     cut_off: set[tuple[str, str]] = set()
     for kind, place, rows, age in _due_lanes(counts):

@@ -2,9 +2,9 @@
 
 Owns the four outcomes, and the one decision from an error to an outcome. Promises: a failure's text
 can be stored unchanged (no NUL, valid UTF-8, bounded, passwords masked as in the log), and equal
-failures share a fingerprint; `decide` has no side effect and never raises.
-Known limit: apart from that, and from the DETAIL of a database driver, the text of a handler's own
-exception is stored as it is: any other secret in a message is shown.
+failures share a fingerprint; `decide` has no side effect and never raises. Known limit: apart from
+passwords and the DETAIL of a database driver, the text of a handler's own exception is stored
+unchanged: any other secret in it is shown.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ class Failure:
     """Why an attempt failed: stored in `errors`, shown, and counted.
 
     error: "ExceptionType: message", at most 1,000 characters. kind: the exception's class name.
-    traceback: its last frames, from the handler's own on, at most 4,000 characters. fingerprint:
-    equal for equal failures. path: the field of the payload that caused it, if there is one.
+    traceback: its last frames, beginning at the handler's own, at most 4,000 characters.
+    fingerprint: equal for equal failures. path: the field of the payload that caused it, if there
+    is one.
     """
 
     error: str
@@ -138,7 +139,7 @@ def decide(
     """The outcome of `error`, after `attempts_made` executions that ended before this one.
 
     `age` is the time since the row was created. Every exception of a handler is its own failure,
-    SystemExit included; a cancellation is the caller's business and must not be passed here.
+    SystemExit included; a cancellation must not be passed here: the caller handles it.
     """
     error = only_error(error)
     attempt = attempts_made + 1
@@ -164,7 +165,7 @@ def decide(
 
 
 def failure_of(outcome: Unsuccessful, error: BaseException) -> Failure:
-    """The stored failure, if there is one, since formatting a traceback is expensive."""
+    """The failure of an outcome: formatting a traceback is expensive, so a stored one is reused."""
     return explain(error) if isinstance(outcome, Deferred) else outcome.failure
 
 

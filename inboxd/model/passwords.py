@@ -70,7 +70,7 @@ class PasswordHash:
         return f"$scrypt$ln={self.exponent},r={self.blocks},p={self.rounds}${salt}${digest}"
 
 
-# The parameters of a decoy where no user has a password.
+# The parameters of a decoy if no user has a password.
 _CHEAP: Final = PasswordHash(15, 8, 1, bytes(_SALT), bytes(_DIGEST))
 
 
@@ -107,7 +107,7 @@ def read_password_hash(text: str) -> PasswordHash:
 def decoy(hashes: Iterable[PasswordHash]) -> PasswordHash:
     """A hash that no password matches, as expensive as the most expensive of these.
 
-    It is not computed: it is made wherever settings are read.
+    It is not computed, since every reading of the settings makes one.
     """
     dearest = max(hashes, key=lambda each: each.cost, default=_CHEAP)
     return PasswordHash(

@@ -2,8 +2,7 @@
 
 Owns the turns within a level. Pure. Promises that smaller priorities are claimed first, and that
 within a level the lane or queue that was given rows last comes last, so that no queue starves
-another of its priority. Known limit: the turns are those of one worker; other workers have their
-own.
+another of its priority. Known limit: each worker has its own turns.
 """
 
 import itertools
@@ -26,7 +25,7 @@ class Ask(NamedTuple):
 class PriorityOrder:
     """The priorities of queues, and the last turns."""
 
-    priorities: Mapping[str, int]  # by queue; others have 0
+    priorities: Mapping[str, int]  # by queue; other queues have 0
     _last: dict[tuple[float, str], int] = field(default_factory=dict)
     _turns: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
@@ -35,7 +34,7 @@ class PriorityOrder:
         self.priorities = priorities
 
     def of(self, lane: Lane) -> int:
-        """The level of a lane: the priority of its commands plus that of its queue."""
+        """The level of a lane: the priority of its commands plus its queue's priority."""
         queue, _, priority = lane.key
         return int(priority or 0) + self.priorities.get(str(queue), 0)
 
@@ -55,7 +54,7 @@ class PriorityOrder:
         return ask.level, self._last.get(ask[:2], 0)
 
     def gave(self, ask: Ask) -> None:
-        """Note that a claim was given rows: its next turn comes after the others of its level."""
+        """Note that a claim was given rows: its next turn comes after all others of its level."""
         self._last[ask[:2]] = next(self._turns)
 
     def forget(self) -> None:

@@ -1,4 +1,4 @@
-"""Requests as they came over HTTP and were accepted, and the events in them.
+"""Accepted HTTP requests, unchanged, and the events in them.
 
 Known limit: nothing is checked here; the payload of an event that is not broken is JSON that
 PostgreSQL can store (`storable.py`).
@@ -37,9 +37,9 @@ class ReceivedEvent:
 class Receipt:
     """One request. For several topics, several events share one event id.
 
-    receipt_id: version 7, made at reception, which is `received_at`. headers: JSON text, those of
-    the signature and those that its source keeps, never Authorization or Cookie. hold: the settings
-    pause its source (only the database knows pauses by operators).
+    receipt_id: version 7, made at reception, which is `received_at`. headers: JSON text with the
+    signature's headers and those that its source keeps, never Authorization or Cookie. hold: the
+    settings pause its source (only the database knows pauses by operators).
     """
 
     receipt_id: UUID

@@ -20,7 +20,7 @@ _Entry = tuple[Path, str | None, object]
 
 # No JSON reader accepts more levels.
 _MOST_LEVELS = 2_000
-# Of a longer path this many steps at the beginning and the end are named.
+# A longer path is shortened to this many steps at its beginning and at its end.
 _STEPS_NAMED = 6
 
 

@@ -2,8 +2,7 @@
 
 Owns the tree's values and how it is built from rows. Promises: each row is in it once; the tree
 ends at its bounds, and counts the rows left out; rows that refer to each other in a circle end it,
-too.
-Known limit: it is as true as the causation ids, which a producer may have set to anything.
+too. Known limit: it relies on causation ids, which a producer can set to anything.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """Its name for people: "command 4711", "workflow 3"."""
+        """The row's name for people: "command 4711", "workflow 3"."""
         if self.kind == RECEIPT:
             return f"{RECEIPT} {self.uuid}"
         return f"{self.lane if self.kind == 'batch' else self.kind} {self.id}"
@@ -162,7 +161,7 @@ def _counted(counts: Mapping[str, Any]) -> Counter[str]:
 
 
 def _place(status: str, hidden: Counter[str]) -> str:
-    """The count of its batch in which a member is; counts may lag behind statuses."""
+    """The count of its batch to which a member belongs; counts may lag behind statuses."""
     for counted in (status, "skipped" if status == "cancelled" else "cancelled"):
         if status in ("succeeded", "failed", "cancelled", "dismissed") and hidden[counted] > 0:
             return counted

@@ -34,7 +34,7 @@ def markdown(asked: Key, fall: Waterfall, *, earlier: bool = False) -> Iterator[
     )
     if earlier:
         yield ""
-        yield f"It goes on above {top.member.name}."
+        yield f"The story goes on above {top.member.name}."
     yield ""
     yield _line(_HEAD)
     yield _line(_ALIGNED)

@@ -18,8 +18,9 @@ from typing import Literal
 from inboxd.model.lifecycle import Status
 from inboxd.model.story import RECEIPT, Key, Member, StoryNode
 
-# early: it was not due, or between two attempts. due: it was due, and not begun. worked: its last
-# attempt. dead: a dead letter, until an operator acts. batch: from its beginning to its end.
+# early: the row was not due, or was between two attempts. due: it was due, but not begun. worked:
+# its last attempt. dead: a dead letter, until an operator acts. batch: from its beginning to its
+# end.
 How = Literal["early", "due", "worked", "dead", "batch"]
 
 WAITED: frozenset[How] = frozenset({"early", "due"})
@@ -27,14 +28,14 @@ WAITED: frozenset[How] = frozenset({"early", "due"})
 
 @dataclass(frozen=True, slots=True)
 class TimeStretch:
-    """A part of a row's time. until: None, it goes on."""
+    """A part of a row's time. until: None if it goes on."""
 
     how: How
     since: datetime
     until: datetime | None
 
     def seconds(self, now: datetime) -> float:
-        """Its duration, up to now if it goes on."""
+        """The duration, up to now if the stretch goes on."""
         until = now if self.until is None else self.until
         return max((until - self.since).total_seconds(), 0.0)
 
@@ -55,12 +56,12 @@ class RowTimes:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it has no end yet."""
+        """Whether the row has not ended yet."""
         return any(each.until is None for each in self.stretches)
 
     @property
     def ended(self) -> datetime | None:
-        """The time of its end; None: it goes on."""
+        """The time of the row's end; None: it goes on."""
         return None if self.goes_on else max((self.began, *self._ends()))
 
     def spent(self, hows: Iterable[How], now: datetime | None = None) -> float | None:
@@ -131,7 +132,7 @@ def times_of(
     earlier = max(member.attempts, len(marks[0]))
     if member.status not in (Status.FAILED, Status.DISMISSED):
         return RowTimes(began, _waiting(member, member.finished_at), *marks, earlier)
-    # It died at the end of its last attempt; if that is unknown, not before the attempt was due.
+    # A row dies at the end of its last attempt; if that is unknown, not before the attempt was due.
     died = max(marks[0][-1] if marks[0] else member.run_at or began, began)
     dead = TimeStretch("dead", died, _not_before(died, member.finished_at))
     waiting = _waiting(member, dead.since) if marks[0] else ()
@@ -139,7 +140,7 @@ def times_of(
 
 
 def _worked(member: Member) -> TimeStretch | None:
-    """Its last attempt, if its beginning is known."""
+    """The last attempt, if its beginning is known."""
     began = member.created_at
     if member.status == Status.RUNNING and member.started_at is not None:
         return TimeStretch("worked", max(member.started_at, began), None)
@@ -150,7 +151,7 @@ def _worked(member: Member) -> TimeStretch | None:
 
 
 def _waiting(member: Member, until: datetime | None) -> tuple[TimeStretch, ...]:
-    """The time from its creation until then: before and after it was due."""
+    """The time from the row's creation to `until`: before and after it was due."""
     began, due = member.created_at, member.run_at
     if member.status == Status.WAITING or due is None:
         return (TimeStretch("early", began, _not_before(began, until)),)

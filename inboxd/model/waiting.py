@@ -22,7 +22,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "lost, due": "Its worker {worker} has sent no heartbeat for {silence}: another worker is "
     "about to take it back",
     "lost, alone": "Its worker {worker} has sent no heartbeat for {silence}, and no other worker "
-    "is running that takes it back",
+    "is running to take it back",
     "gone": "Its worker {worker} is gone, and no other worker takes back its commands",
     "dead": "It is a dead letter (attempts: {attempts}): replay it to run it again",
     "dead, rival": "It is a dead letter, and cannot be replayed: {row} has its unique key",
@@ -43,8 +43,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "unpartitioned": "History has no partition for today: no worker takes rows until it has one",
     "nobody": "No worker is running",
     "unserved": "No running worker has a handler for {type} in the queue {queue}",
-    "kept": "No living worker has a handler for {type} in the topic {topic}: it waits until one "
-    "has",
+    "kept": "No living worker has a handler for {type} in the topic {topic}: it waits for such a "
+    "worker",
     "breaker": "It needs the breaker {breaker}, which is open until {at}; then a worker probes it",
     "breaker, due": "It needs the breaker {breaker}, whose break is over: a worker is about to "
     "probe it",
@@ -57,8 +57,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "by {actor}, since {at}",
     "behind, unserved": "It comes after {row} of its ordering key, and no running worker has a "
     "handler for {type}",
-    "behind, breaker": "It comes after {row} of its ordering key, which needs the breaker "
-    "{breaker}, and that is open",
+    "behind, breaker": "It comes after {row} of its ordering key, which needs the open breaker "
+    "{breaker}",
     "behind, apart": "It comes after {row} of its ordering key, which ran on a worker that died",
     "behind, running": "It comes after {row} of its ordering key, which runs now",
     "behind, later": "It comes after {row} of its ordering key, which is due at {at}",
@@ -66,7 +66,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "key": "Its ordering key is at its limit: {running} of {most} run",
     "chunk": "Its chunk is due at {at}, and has {size} events",
     "chunk, or full": "Its chunk has {size} of {full} events, and is due at {at} at the latest",
-    "chunk, full": "Its chunk has {size} of {full} events, and waits for the others",
+    "chunk, full": "Its chunk has {size} of {full} events, and waits for more",
     "chunk, types": "Its chunk has {size} events, and waits for {missing}, until {at} at the "
     "latest",
     "chunk, types only": "Its chunk has {size} events, and waits for {missing}",
@@ -78,9 +78,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "total": "Its queue {queue} is at its limit: {running} of {most} run",
     "rate": "Its queue {queue} is at its rate limit: {claimed} of {most} in {period}, more at {at}",
     "full": "Its topic {topic} is at its limit: {running} of {most} pages run",
-    "exclusive": "All workers that serve it ({workers}) run a suspect alone, or prepare for it: a "
-    "command that may have killed a worker",
-    "busy": "All workers that serve it ({workers}) run as many commands as they may",
+    "exclusive": "All workers that serve it ({workers}) run a suspect alone, or prepare to: a "
+    "suspect is a command that ran when its worker died",
+    "busy": "All workers that serve it ({workers}) run their maximum number of commands",
     "producer": "A producer that began earlier may still commit ({writers} in its bucket)",
     "unseen": "A producer may have begun earlier, and may still commit ({writers} in its bucket; "
     "only members of pg_read_all_stats see when it began)",
@@ -96,7 +96,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "next in line": "Nothing holds it: it is the next of its ordering key, or is being claimed",
     "next in bucket": "Nothing holds it: it is the next of its bucket, or is being claimed",
 }
-# The texts for readers who may not see facts about other rows, by cause.
+# The texts for readers who must not see facts about other rows, by cause.
 BRIEF: Final[Mapping[str, str]] = {
     "running": "It runs now",
     "waits": "It waits for other rows",
@@ -114,7 +114,7 @@ BRIEF: Final[Mapping[str, str]] = {
     "unserved": "No running worker has a handler for it",
     "chunk": "Its chunk is not due",
 }
-# The same by text, where the text of the cause would be wrong.
+# Such texts by the key of a full text, where the text of its cause would be wrong.
 BRIEF_OF: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("lost", "lost, due", "lost, alone"), "Its worker has sent no heartbeat for a while"

@@ -1,10 +1,10 @@
 """Causes that hold an unsettled row, derived from the facts that claims use, in order.
 
 Owns the order: causes that an operator has to end come before causes that end by themselves.
-Promises that there is always a cause, that each is true regardless of the others, and that a row
-which is next, or only comes after others, has no other cause. Pure. Known limit: a cause that lasts
-as long as a claim (the lock of a row) is not distinguished from a row that is next.
-*See:* `inboxd/store/sql/waiting/`, which reads the facts; `waiting`, for the texts.
+Promises that there is always a cause, that each is true regardless of other causes, and that a row
+which is next, or only comes after other rows, has no other cause. Pure. Known limit: a cause that
+lasts as long as a claim (the lock of a row) is not distinguished from a row that is next. *See:*
+`inboxd/store/sql/waiting/`, which reads the facts; `waiting`, for the texts.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def causes_of(kind: str, facts: Facts) -> list[WaitingCause]:
     """The causes that hold a row, in order; at least one.
 
     facts: of `explain_command.sql` or `explain_event.sql`, with `bounds` (of the queue, as
-    parameters of the first), `attempts_allowed` and `lease` (of a worker, in seconds).
+    parameters of `explain_command.sql`), `attempts_allowed` and `lease` (of a worker, in seconds).
     """
     if facts["status"] == Status.FAILED:
         return [_dead(facts)]

@@ -9,10 +9,10 @@ from typing import Any
 
 from inboxd.model.lifecycle import Status
 
-# Statuses in words for people who do not know inboxd's.
+# Statuses in words for people who do not know inboxd's terms.
 STATUS_WORDS: dict[str, str] = {
     Status.PENDING: "due, or due later",
-    Status.WAITING: "waits for others",
+    Status.WAITING: "waits for other rows",
     Status.RUNNING: "runs",
     Status.SUCCEEDED: "done",
     Status.FAILED: "dead letter",

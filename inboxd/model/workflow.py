@@ -55,13 +55,13 @@ class Graph:
     def add(self, name: str, after: Iterable[Edge] = ()) -> None:
         """Add a step that waits for others, which may be added later.
 
-        Raises UsageError for an empty name or one that is taken, for a step that waits for itself,
-        and for conditions that exclude each other; then nothing was added.
+        Raises UsageError for an empty name or a name that is taken, for a step that waits for
+        itself, and for conditions that exclude each other; then nothing was added.
         """
         if not name or "\0" in name:
             raise UsageError(f"{name!r} is not a valid step name: use text of one letter or more.")
         if name in self._edges:
-            raise UsageError(f"There is a step {name!r} already: each needs a name of its own.")
+            raise UsageError(f"There is a step {name!r} already: give each step a name of its own.")
         merged: dict[str, Condition] = {}
         for needed, condition in after:
             if needed == name:

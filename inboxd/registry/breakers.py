@@ -25,7 +25,7 @@ def with_breakers(
 ) -> Registry:
     """Lay `[breakers]` over the registry; problems are appended to `problems`.
 
-    queues: those that have settings, which may name a breaker.
+    queues: the queues that have settings, which may name a breaker.
     """
     rules = dict(registry.breakers)
     for name, change in changes.items():

@@ -45,7 +45,7 @@ def installed(settings: Settings) -> list[InstalledPlugin]:
 
 
 def handlers(plugin: InstalledPlugin, settings: Settings) -> Iterator[dict[str, Any]]:
-    """Its handlers as JSON values, by kind and type; timeouts are in seconds."""
+    """The plugin's handlers as JSON values, by kind and type; timeouts are in seconds."""
     if plugin.registry is None:
         return
     rules = declared_rules(settings, plugin.registry)
@@ -72,7 +72,7 @@ def handlers(plugin: InstalledPlugin, settings: Settings) -> Iterator[dict[str, 
 
 
 def topics(plugin: InstalledPlugin) -> list[dict[str, Any]]:
-    """The topics that it declares or handles events of, each with its mode."""
+    """The topics that the plugin declares or handles events of, each with its mode."""
     registry = plugin.registry
     if registry is None:
         return []
@@ -86,7 +86,7 @@ def topics(plugin: InstalledPlugin) -> list[dict[str, Any]]:
 
 
 def schedules(plugin: InstalledPlugin) -> list[dict[str, Any]]:
-    """The schedules that it declares, as they are sent."""
+    """The schedules that the plugin declares, as they are sent."""
     if plugin.registry is None:
         return []
     own = {each.name for each in plugin.registry.schedules}
@@ -98,7 +98,7 @@ def schedules(plugin: InstalledPlugin) -> list[dict[str, Any]]:
 
 
 def resources(plugin: InstalledPlugin) -> list[dict[str, Any]]:
-    """The resources of its lifespans, in order, and the functions that take each."""
+    """The resources of the plugin's lifespans, in order, and the functions that take each."""
     registry = plugin.registry
     if registry is None:
         return []
@@ -120,7 +120,7 @@ def resources(plugin: InstalledPlugin) -> list[dict[str, Any]]:
 
 
 def hooks(plugin: InstalledPlugin) -> list[dict[str, Any]]:
-    """Its hooks, with the moments at which they are called."""
+    """The plugin's hooks, with the moments at which they are called."""
     found = () if plugin.registry is None else plugin.registry.hooks
     return [{"hook": each.moment, "function": each.name} for each in found]
 

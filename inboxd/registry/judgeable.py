@@ -14,7 +14,7 @@ from inboxd.settings import (
     TypeOverride,
 )
 
-# If one of these is invalid, it is unknown what the schedule sends, and when.
+# If one of these is invalid, the row that the schedule sends, or its time, is unknown.
 _NEEDED = ("cron", "zone", "event", "command", "payload", "time_field")
 
 

@@ -10,7 +10,7 @@ from inboxd.settings import Settings
 
 
 def check_message_sources(settings: Settings, problems: list[str]) -> None:
-    """Append what is missing to `problems`; brokers of relays were checked with these."""
+    """Append the problems; the brokers of relays were checked with the relays."""
     relayed = {relay.broker for relay in settings.relays.values()}
     for name, source in settings.inbound.messages.items():
         known = settings.knows("inbound", "messages", name)

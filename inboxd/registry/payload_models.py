@@ -1,9 +1,9 @@
 """Validation of payloads by the handlers that are installed here.
 
 Promises: a refusal names the handler and the field, never the value; a payload without a handler
-here is not checked, nor is one written for a newer release of its handler. A plugin that cannot be
-loaded is left out, and hides no other.
-Known limit: workers elsewhere may run another release of a plugin than this environment has.
+here, or for a newer release of its handler, is not checked. A plugin that cannot be loaded is left
+out, and does not hide other plugins. Known limit: workers elsewhere may run another release of a
+plugin than this environment has.
 """
 
 from collections.abc import Iterator, Sequence

@@ -66,7 +66,7 @@ def load_plugins(only: Collection[str] = ()) -> Registry:
 def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> Registry:
     """Combine the handlers of all sources; raises PluginError with every problem.
 
-    `problems` are those that were found before.
+    `problems`: the problems that were found before.
     """
     found = list(problems)
     events: dict[str, tuple[EventHandler, ...]] = {}
@@ -158,7 +158,7 @@ def with_types(
 
 
 def default_policy(settings: Settings) -> Policy:
-    """The policy of handlers that declare none; values not in `[retry]` are those of its kind."""
+    """The policy of handlers that declare none; its kind gives the values that `[retry]` lacks."""
     try:
         return policy_from(settings.retry.model_dump(exclude_unset=True))
     except UsageError as error:
@@ -173,8 +173,8 @@ def load_registry(settings: Settings) -> Registry:
 def accepted(reading: Reading, plugins: Registry | None = None) -> Settings:
     """The settings that were read, if they are valid by themselves.
 
-    Raises SettingsError with all problems, and with those that the plugins reveal besides, as far
-    as they can be found. plugins: those that are loaded already.
+    Raises SettingsError with all problems, including problems that only the plugins reveal, as far
+    as they can be found. plugins: the plugins that are loaded already.
     """
     if not reading.problems:
         return reading.settings

@@ -107,7 +107,7 @@ class Registry:
 
     @property
     def breaker_uses(self) -> list[tuple[str, str | None]]:
-        """Each breaker that is declared or needed here, with what needs it; None: declared."""
+        """Each breaker that is declared or needed here, with its users; None: it is declared."""
         uses: set[tuple[str, str | None]] = {(name, None) for name in self.breakers}
         for command in self.commands.values():
             if command.breaker is not None:

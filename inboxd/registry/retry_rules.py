@@ -18,7 +18,7 @@ from inboxd.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """One handler's rule; `attempts` in all; `topic`: the one that it names."""
+    """One handler's rule; `attempts` in all; `topic`: the topic that the handler names."""
 
     handler: str | None
     policy: str

@@ -1,4 +1,4 @@
-"""The schedules of this worker: those of its plugins, with the settings laid over them.
+"""The schedules of this worker: its plugins' schedules, with the settings laid over them.
 
 Promises: all problems are reported at once, with the schedule's name.
 """
@@ -47,7 +47,7 @@ def _laid_over(
     """A plugin's schedule with changes, or a schedule of the settings alone."""
     given = {key: value for key, value in section if value is not None}
     if declared is not None:
-        if declared.event is None:  # so that another payload need not name its type
+        if declared.event is None:  # so that a changed payload keeps the type
             declared = dataclasses.replace(declared, command=registry.schedule(declared).type)
         return dataclasses.replace(declared, source=f"{declared.source}, {_SETTINGS}", **given)
     if section.cron is None:

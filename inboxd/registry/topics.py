@@ -1,9 +1,9 @@
-"""The topics of this worker: those of its plugins, with the settings laid over them.
+"""The topics of this worker: its plugins' topics, with the settings laid over them.
 
-Owns which retry policy a topic lends to its handlers: `[types]` of the settings wins over
-`[topics]`, which wins over the handler's own, which wins over its topic's, which wins over
-`[retry]`. Promises: all problems are reported at once, with the topic's name. Known limit: workers
-with different settings process one topic differently; give all workers the same settings.
+Owns the retry policy that a topic lends to its handlers. The first that exists wins: `[types]` of
+the settings, `[topics]`, the handler's own policy, its topic's policy, `[retry]`. Promises: all
+problems are reported at once, with the topic's name. Known limit: workers with different settings
+process one topic differently; give all workers the same settings.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _NONE: frozenset[str] = frozenset()
 
 
 class Doubt(NamedTuple):
-    """A setting that may be a mistake: which, and why."""
+    """A setting that may be a mistake, and the reason."""
 
     setting: str
     found: str

@@ -2,7 +2,7 @@
 
 Owns the parts of a worker that a run needs; these use the database only to read the results of
 earlier steps. Promises that events, chunks and commands run, fail and are judged here as in a
-worker. Known limit: it does not know what workers share, such as a release with newer plugins.
+worker. Known limit: it lacks knowledge that workers share, such as a release with newer plugins.
 *See:* `rehearsal`, which calls it and reports.
 """
 

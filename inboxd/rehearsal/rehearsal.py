@@ -4,12 +4,11 @@ Owns the report and the bounds of the run. Promises: it does not claim or lock t
 attempt and sends no notification; all writes on the handlers' connection are undone, however the
 rehearsal ends; statements wait for locks at most the time of `RehearsalTerms`. Rows that handlers
 sent are inserted last, so that refusals by the database, also by deferred constraints, are found,
-and their locks are held only briefly.
-Known limits: effects elsewhere (HTTP, mail, other connections) and numbers of sequences are not
-undone; a worker may run the row at the same time; a handler that hides a COMMIT from
-`inboxd.store.handler_connection` commits here too, which the report says.
-*See:* `handling`, which runs the handlers; `inboxd.store.rehearsal`, its transaction;
-`inboxd/cli/rehearse.py`, which asks for confirmation.
+and their locks are held only briefly. Known limits: effects elsewhere (HTTP, mail, other
+connections) and numbers of sequences are not undone; a worker may run the row at the same time; a
+handler that hides a COMMIT from `inboxd.store.handler_connection` commits here too, which the
+report mentions. *See:* `handling`, which runs the handlers; `inboxd.store.rehearsal`, its
+transaction; `inboxd/cli/rehearse.py`, which asks for confirmation.
 """
 
 import time
@@ -322,7 +321,7 @@ def _remarks(report: Rehearsal, terms: RehearsalTerms, usual: Database) -> Itera
     if _TIME in states:
         yield (
             f"A statement took longer than {_shown(terms.statement_timeout)} "
-            f"(--statement-timeout). In a worker it may take {_shown(usual.statement_timeout)} "
+            f"(--statement-timeout). In a worker it can take {_shown(usual.statement_timeout)} "
             "(database.statement_timeout)."
         )
     if _RIGHT in states:

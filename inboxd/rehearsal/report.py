@@ -39,7 +39,7 @@ class SentRow:
 class MadeBatch:
     """A batch or workflow that the handlers made; or (no kind) an existing one that they changed.
 
-    size: number of members, or of added ones. open: it accepts more.
+    size: number of members, or of added ones. open: it accepts more members.
     """
 
     uuid: UUID

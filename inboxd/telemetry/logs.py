@@ -3,9 +3,9 @@
 Owns the configuration of structlog and of the standard library's logging, which libraries use: both
 go through the same steps, and `telemetry/log_writer.py` writes the results. Promises that values
 under payload-like and secret keys never appear, that passwords in URLs are masked, that an object
-of unknown class shows as its class, that no value breaks a line, even under a key that the renderer
-reserves, and that no text moves a terminal's cursor or colours it. Known limit: apart from that
-masking, the text of a foreign exception is shown unchanged.
+of unknown class is shown as the name of its class, that no value breaks a line, even under a key
+that the renderer reserves, and that no text moves a terminal's cursor or colours it. Known limit:
+apart from masked passwords, the text of a foreign exception is shown unchanged.
 """
 
 import logging
@@ -94,7 +94,8 @@ def configure(
 ) -> None:
     """Send all logs to `stream` (standard error); `worker` is added to every line.
 
-    So is `process`, the number below a supervisor, if there is one; `rows` is as in `set_level`.
+    `process`, the number below a supervisor, is added too, if there is one. rows: as in
+    `set_level`.
     """
     stream = stream or sys.stderr
     as_console = style == "console" or (style == "auto" and stream.isatty())

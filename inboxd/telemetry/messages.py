@@ -1,8 +1,8 @@
 """Metrics of messages that come from brokers.
 
 Owns their names, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
-Promises: labels have few values: sources and brokers are those of the settings.
-*See:* `inboxd/inbound/messages/`, which counts.
+Promises: labels have few values: the sources and brokers of the settings. *See:*
+`inboxd/inbound/messages/`, which counts.
 """
 
 import math
@@ -37,14 +37,15 @@ class MessageMetrics:
         self._events = Counter(
             "inboxd_messages_events",
             "Events of messages by outcome; passed_over: their message was stored before, or "
-            "another worker now reads its stream. Contradictions and broken ones are dead "
-            "letters, and count as written, too.",
+            "another worker now reads its stream. contradiction and broken: dead letters, which "
+            "also count as written.",
             (*labels, "outcome"),
             registry=registry,
         )
         self._unacknowledged = Counter(
             "inboxd_messages_acknowledge_failures",
-            "Pages that were stored and could not be acknowledged: their messages come again.",
+            "Pages that were stored and could not be acknowledged: the broker delivers their "
+            "messages again.",
             labels,
             registry=registry,
         )
@@ -57,7 +58,7 @@ class MessageMetrics:
         )
         self._lag = Gauge(
             "inboxd_messages_lag",
-            "Messages in the streams that this worker reads that it has not received yet; NaN: "
+            "Messages that this worker has not received yet from the streams that it reads; NaN: "
             "unknown, or another worker reads.",
             labels,
             registry=registry,
@@ -65,7 +66,7 @@ class MessageMetrics:
         self._stored = Gauge(
             "inboxd_messages_last_stored_timestamp_seconds",
             "Time when this worker stored the last page, or began to read if it has stored none; "
-            "NaN: it does not read.",
+            "NaN: this worker does not read.",
             labels,
             registry=registry,
         )

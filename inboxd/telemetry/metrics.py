@@ -108,7 +108,8 @@ class Metrics:
     ) -> None:
         """Show declared names from 0 on; `commands`: types with their queues.
 
-        Prometheus sees no increase in a series that begins at 1: the first would be missed.
+        Prometheus sees no increase in a series that begins at 1, so the first count would be
+        missed.
         """
         for type_ in events:
             self.tally.declare("event", type_)
@@ -225,7 +226,7 @@ class Metrics:
         )
         self.endpoints_disabled = self._counter(
             "inboxd_endpoints_disabled",
-            "Endpoints that this worker disabled: after failures, or because they are gone.",
+            "Endpoints that this worker disabled: after failures, or after the answer 410 (gone).",
             *("endpoint", "by"),
         )
 
@@ -379,8 +380,7 @@ class Metrics:
         )
         self.listener_connected = self._gauge(
             "inboxd_listener_connected",
-            "1 while this worker listens for notifications; NaN: it does not need to "
-            "(wakeups.mode).",
+            "1 while this worker listens for notifications; NaN: wakeups.mode is off.",
         )
         self.pool_connections = self._gauge(
             "inboxd_pool_connections", "Connections of a pool by state.", "pool", "state"

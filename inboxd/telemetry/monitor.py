@@ -1,4 +1,4 @@
-"""The loop monitor: detects from its own thread that the event loop is blocked, and by what.
+"""The loop monitor: detects from its own thread that the event loop is blocked, and by which code.
 
 Owns the beat of the event loop, and the decision. Promises one warning for each blockage, with the
 handler and the line of code, and one call of `on_stall` past the limit. A process that was stopped

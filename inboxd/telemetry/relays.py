@@ -1,9 +1,8 @@
 """Metrics of relays.
 
 Owns their names, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
-Promises: labels have few values: relays and brokers are those of the settings. The backlog of a
-relay is that of its topic.
-*See:* `inboxd/events/relays/page.py`, which counts.
+Promises: labels have few values: the relays and brokers of the settings. A relay's backlog is its
+topic's backlog. *See:* `inboxd/events/relays/page.py`, which counts.
 """
 
 from collections.abc import Iterable

@@ -39,8 +39,8 @@ class SampleMetrics(Collector):
         """Name the metric without its values, for the registration."""
         yield CounterMetricFamily(
             "inboxd_arrivals",
-            "Events (counted in each topic) and commands that producers and workers have "
-            "inserted, as the server counts them; of the newest sample.",
+            "Events (counted in each topic) and commands that producers and workers have inserted, "
+            "as the server counted them at the newest sample.",
             labels=("kind",),
         )
 

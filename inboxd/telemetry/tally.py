@@ -32,7 +32,7 @@ REPROCESSED: tuple[After, ...] = ("retry", "replay")
 MAX_SERIES = 2000
 MAX_UNFOLDED = 4_000
 MAX_STATISTICS = 50_000
-# New tenants between two drains.
+# The most new tenants between two drains.
 MAX_NEW_TENANTS = 100
 # Seconds that share a row for the database; a minute, once it could not be written.
 PERIOD = 5.0
@@ -140,7 +140,7 @@ class Tally(Collector):
         self._tenants: set[str] = set()
         self.limit_tenants(most_tenants)
         self._rows: Counter[_Key] = Counter()
-        # How many of them are declared; these are as many as there are handlers.
+        # The number of declared series, which the number of handlers bounds.
         self._declared = 0
         self._failures: Counter[tuple[str, str, str]] = Counter()
         self._durations: dict[tuple[str, str], _Histogram] = defaultdict(

@@ -1,9 +1,8 @@
 """Metrics of webhooks that come in.
 
 Owns their names, labels and help texts; `make docs` writes `docs/reference/metrics.md` from them.
-Promises: labels have few values: sources are those of the settings, and a request for an unknown
-source counts as "".
-*See:* `inboxd/inbound/application.py`, which counts.
+Promises: labels have few values: the sources of the settings, and "" for a request to an unknown
+source. *See:* `inboxd/inbound/application.py`, which counts.
 """
 
 import time

@@ -297,7 +297,7 @@ def test_order_of_some_tenants_is_hidden_from_other_tenants(sql: Sql, database: 
             with pytest.raises(NotFound, match="no bulk action 1"):
                 await control(session, shown["id"], tenants={"a"}, **who)
         theirs = Selection(tenant="b", tenants=("a",))
-        with pytest.raises(NotFound, match="no row matches"):
+        with pytest.raises(NotFound, match="no matching row"):
             await operations.order(session, "commands", "dismiss", theirs, OrderTerms(), actor="me")
 
     anyio.run(operator, database, act)
@@ -317,7 +317,7 @@ def test_order_of_some_tenants_is_hidden_from_other_tenants(sql: Sql, database: 
         (["replay", "--all", "--background", "--rate", "1e6"], 2, "give 0.001 to 10,000"),
         (["replay", "--all", "--background", "--delay", "8d"], 2, "at most 7 days"),
         (["replay", "--type", "y", "--background"], 66, "y"),
-        (["replay", "--type", "y", "--force", "--background"], 1, "no row matches"),
+        (["replay", "--type", "y", "--force", "--background"], 1, "no matching row"),
         (["reschedule", "--type", "x", "--at", "2h"], 2, "only with --background"),
         (["prioritize", "--priority", "1"], 2, "choose the rows to be prioritized"),
         (["prioritize", "--all", "--priority", "40000", "--background"], 2, "priority 40000"),
