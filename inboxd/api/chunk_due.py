@@ -20,7 +20,7 @@ from inboxd.api.cron import Cron
 from inboxd.api.topics import Topic
 from inboxd.errors import UsageError
 
-# The age of a chunk whose topic has none.
+# The age limit of a topic that declares none.
 NEVER = timedelta(days=36_525)
 # An event may carry a time slightly before that of an earlier event in the order.
 SLACK = timedelta(minutes=1)

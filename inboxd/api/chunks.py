@@ -100,14 +100,14 @@ class _Chunk(Generic[P_co]):
         return self._info.short
 
     def reject(self, event: Event[Any], reason: str = "") -> None:
-        """Make this event a dead letter when the handler has ended; the other events are done."""
+        """Make this event a dead letter when the handler has ended; the other events succeed."""
         self._say(event, Reject(reason))
 
     def retry(self, event: Event[Any], *, after: Duration | None = None, reason: str = "") -> None:
         """Run this event again, alone, by the retry policy or `after` a duration.
 
-        It spends an attempt; after the last one, the event is a dead letter. The other events are
-        done.
+        It spends an attempt; after the last attempt, the event is a dead letter. The other events
+        succeed.
         """
         if after is not None:
             duration.parse(after)

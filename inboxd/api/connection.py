@@ -1,9 +1,9 @@
 """A handler's access to the database: its part of the transaction that settles its row.
 
 Owns the methods, once to await and once for handlers in threads. Promises: all that is done through
-them commits together with the settlement, or not at all (promise 2).
-Known limit: there is no COMMIT, no cursor and no LISTEN; a handler that needs those opens a
-connection of its own, outside that promise.
+them commits together with the settlement, or not at all (promise 2). Known limit: there is no
+COMMIT, no cursor and no LISTEN; a handler that needs these opens a connection of its own, which the
+promise does not cover.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Connection(Protocol):
         """Return the first row, or None."""
 
     async def fetchval(self, query: str, *args: Any, column: int = 0) -> Any:
-        """Return a value of the first row, or None where there is no row."""
+        """Return a value of the first row, or None if there is no row."""
 
     def transaction(self) -> AbstractAsyncContextManager[object]:
         """Open a savepoint: if the block raises, all of it is rolled back."""
@@ -89,7 +89,7 @@ class BlockingConnection:
         return _from_thread(self._connection.fetchrow, query, *args)
 
     def fetchval(self, query: str, *args: Any, column: int = 0) -> Any:
-        """Return a value of the first row, or None where there is no row."""
+        """Return a value of the first row, or None if there is no row."""
         return _from_thread(self._connection.fetchval, query, *args, column=column)
 
     @contextmanager

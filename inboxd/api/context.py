@@ -99,7 +99,7 @@ class _Context(Generic[C]):
 
     @property
     def correlation_id(self) -> str:
-        """The story that the row belongs to; of a row that begins a story, its own id."""
+        """The story that the row belongs to; for a row that begins a story, its own id."""
         return cast("str | None", self._row["correlation_id"]) or str(self._row[self._KEY])
 
     @property
@@ -127,13 +127,13 @@ class _Context(Generic[C]):
 
         `command` is a payload whose class a command handler takes, or that names its own type
         (`inboxd_command`), or, with `type=`, anything that fits JSON. Queue and priority default to
-        those that the type declares. `delay` counts from the settlement.
+        the type's declaration. `delay` counts from the settlement.
 
         Commands of a queue with the same `ordering_key` run one after the other, in the order in
-        which they were sent. At most one unsettled command of a type has a `unique_key`: if there
-        is one when this is written, `on_conflict` decides: it is kept ("keep", and this one is not
-        written) or replaced ("replace": cancelled, unless it runs), or this handler fails
-        ("reject").
+        which they were sent. At most one unsettled command of a type has a `unique_key`. If another
+        one has it when this command is written, `on_conflict` decides: "keep" the other one and do
+        not write this command, "replace" it (it is cancelled, unless it runs), or "reject": this
+        handler fails.
 
         Raises UsageError for arguments that do not fit together, and PayloadError for a payload
         that cannot be stored.
@@ -156,9 +156,9 @@ class _Context(Generic[C]):
         `event` is a payload whose class an event handler takes, or that names its own type
         (`inboxd_event`); or a type, with anything that fits JSON as `payload`. The event continues
         this row's story. Without a `topic` it goes to every topic that subscribes to its type; the
-        options are as a producer gives them, and `delay` counts from the settlement. Of the events
-        of a topic and `source` with the same `dedup_key`, one is written. Raises UsageError for
-        invalid options, and PayloadError for a payload that cannot be stored.
+        options are a producer's, and `delay` counts from the settlement. Only one of the events
+        with the same topic, `source` and `dedup_key` is written. Raises UsageError for invalid
+        options, and PayloadError for a payload that cannot be stored.
         """
         draft = event_draft(self._routes, event, payload, options, self.tenant)
         self.events.append(draft)
@@ -168,9 +168,9 @@ class _Context(Generic[C]):
         """Send a webhook with this row's settlement: to each endpoint whose types match.
 
         `payload` is anything that fits JSON: the endpoint gets it as `data`. Each endpoint gets one
-        delivery per `message_id`, which is made if it is not given. An `ordering_key` counts for
-        endpoints that are ordered. Raises UsageError for invalid options, and PayloadError for a
-        payload that cannot be stored.
+        delivery per `message_id`, which is generated if it is not given. An `ordering_key` counts
+        for endpoints that are ordered. Raises UsageError for invalid options, and PayloadError for
+        a payload that cannot be stored.
         """
         if self._routes is ENDED:
             ended()
@@ -201,7 +201,7 @@ class _Context(Generic[C]):
     def workflow(
         self, name: str | None = None, *, type: str | None = None, tenant: str | None = None
     ) -> Workflow:
-        """Make a workflow: steps that wait for each other; `type` is as a batch's."""
+        """Make a workflow: steps that wait for each other; `type` as for a batch."""
         making = self._grouping().make("workflow", name, type=type, tenant=tenant)
         return Workflow(self._grouping(), making)
 

@@ -1,11 +1,11 @@
 """Cron expressions in a time zone, for schedules and chunks: the next times, and missed ones.
 
-Owns the arithmetic of times. Promises: an expression means what it means in Debian's cron, also at
+Owns the arithmetic of times. Promises: an expression has the meaning of Debian's cron, also at
 changes of daylight saving time: times in the missing hour run right after it, times in the repeated
 hour run once, and an hourly expression runs every hour that passes; catching up is bounded, however
 long the outage was. Known limits: five fields, so a minute is the shortest interval; near a change
-by half an hour (Lord Howe), or one that leaves a day out, the library may miss times of the first
-hour of a day, or give one twice.
+by half an hour (Lord Howe), or a change that leaves out a day, the library may miss times of the
+first hour of a day, or give a time twice.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Cron:
         """The times to send for, from `since` to `now`, both included.
 
         A time is missed when it passed more than LATE ago. The newest time that is not missed is
-        always sent; "once" sends one in place of all that were missed, and "all" each of them.
+        always sent; "once" sends one run in place of all missed ones, and "all" sends each of them.
         """
         newest = self._before(now, since)
         if missed == "all":
@@ -122,13 +122,13 @@ def check_missed(missed: object) -> None:
 def _zone(name: str) -> ZoneInfo:
     if name in _NO_ZONES or str(name).startswith("right/"):
         raise UsageError(
-            f"zone {name!r} is not a place's: it depends on the machine, or counts leap seconds; "
-            "give a name such as Europe/Berlin, or UTC."
+            f"zone {name!r} is not the zone of a place: it depends on the machine, or counts leap "
+            "seconds; give a name such as Europe/Berlin, or UTC."
         )
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError, TypeError):
         raise UsageError(
-            f"zone {name!r} is unknown: give a name such as Europe/Berlin; if it is one, "
+            f"zone {name!r} is unknown: give a name such as Europe/Berlin; if the name is right, "
             "the system's tzdata is missing."
         ) from None

@@ -26,9 +26,9 @@ from inboxd.model.checks import OnConflict
 class CommandDraft(NamedTuple):
     """A command to be inserted with the settlement of the row whose handler sent it.
 
-    payload is JSON text. queue None: the one that the type declares. delay: seconds from the
+    payload is JSON text. queue None: the queue that the type declares. delay: seconds from the
     insert; it excludes run_at. batch: the batch of which it is a member. origin: the batch whose
-    end starts it. needs: how many commands or batches must end before it runs. awaited: something
+    end starts it. needs: how many commands or batches must end before it runs. awaited: another row
     waits for it.
     """
 
@@ -83,9 +83,9 @@ class EventDraft(NamedTuple):
 class WebhookDraft(NamedTuple):
     """A webhook whose deliveries are written with the settlement of the row that sent it.
 
-    payload is JSON text. message_id None: it is made. endpoint None: all whose types match.
-    occurred_at and run_at None: the insert's time. emitted: it is an emitted event, so that only
-    endpoints with `events` get it.
+    payload is JSON text. message_id None: it is generated. endpoint None: all endpoints whose types
+    match. occurred_at and run_at None: the insert's time. emitted: it is an emitted event, so that
+    only endpoints with `events` get it.
     """
 
     type: str
@@ -119,7 +119,7 @@ def encode(value: object) -> str:
         # Not chained: these errors quote the value, and payloads must not reach logs.
         kind = type(value).__name__
         raise PayloadError(f"{kind} cannot be written as JSON ({_reason(error)}).") from None
-    # Each of these may be harmless ("null" is usually None): only then look at the values.
+    # Each of these texts may be harmless ("null" is usually None), so look at the values.
     if "\\u0000" in text or "null" in text or "NaN" in text or "Infinity" in text:
         refusal = storable.refusal(value, partial(to_jsonable_python, by_alias=False))
         if refusal is not None:
@@ -130,5 +130,5 @@ def encode(value: object) -> str:
 def _reason(error: Exception) -> str:
     """The first line of the encoder's error, which names types and limits, never values."""
     if isinstance(error, PydanticSerializationError):
-        return "a field's value is not what its annotation says, or has no form in JSON"
+        return "a field's value does not have its annotated type, or has no form in JSON"
     return str(error).partition("\n")[0]

@@ -19,8 +19,8 @@ def hints_of(func: Callable[..., Any]) -> dict[str, Any]:
         return get_type_hints(func, include_extras=True)
     except Exception as error:
         raise UsageError(
-            f"its annotations cannot be read ({type(error).__name__}: {error}): what they name "
-            "must be imported at module level, outside `if TYPE_CHECKING`."
+            f"its annotations cannot be read ({type(error).__name__}: {error}): import the names "
+            "in them at module level, outside `if TYPE_CHECKING`."
         ) from error
 
 

@@ -213,7 +213,7 @@ class Groups:
         self._ended = True
 
     def plan(self) -> Plan:
-        """Make the plan, and note in the drafts of its commands how many each of them waits for.
+        """Make the plan; note in the draft of each of its commands the number of rows it waits for.
 
         Raises UsageError for an invalid plan, such as steps in a circle.
         """
@@ -237,7 +237,7 @@ class Groups:
         return plan
 
     def _draft_batches(self, waits: Counter[UUID], awaited: set[UUID]) -> set[UUID]:
-        """Draft the batches, parents first; returns those that wait: their members wait, too."""
+        """Draft the batches, parents first; returns the waiting ones: their members wait, too."""
         held = set()
         for made in self.made.values():
             parent = None if made.parent is None else made.parent.batch_id

@@ -122,8 +122,8 @@ class Handlers:
         """Handle events of `type`, inside the transaction that settles their page.
 
         With a `topic`, handle only the events of this topic; the topic then also gets the events of
-        `type` whose producer names no topic. Without one, handle the events of each topic that has
-        no handler of its own.
+        `type` whose producer names no topic. Without a `topic`, handle the events of each topic
+        that has no handler of its own.
 
         `as_command=True` sends each event on as a command of type `<plugin>.<function>` in `queue`,
         for slow work: the handler then gets a CommandContext, and a transaction and retries of its
@@ -284,12 +284,12 @@ class Handlers:
         """Declare when the breaker `name` opens, and for how long; `[breakers]` may change it.
 
         It opens when `failure_ratio` of at least `minimum_calls` calls in the `window` failed, or
-        `consecutive_failures` in a row, or when `slow_ratio` of them took longer than `slow_call`.
-        The first break lasts `first_break`; while probes fail, each further break is twice as long,
-        up to `longest_break`; each is lengthened at random by up to the share `jitter`. After a
-        break one worker tries `probes` calls. While the breaker is open, its commands wait, or a
-        command of the type `fallback` is sent for each. An undeclared breaker has the defaults; two
-        plugins may share a breaker that one of them declares.
+        `consecutive_failures` in a row, or when `slow_ratio` of the calls took longer than
+        `slow_call`. The first break lasts `first_break`; while probes fail, each further break is
+        twice as long, up to `longest_break`; each is lengthened at random by up to the share
+        `jitter`. After a break one worker tries `probes` calls. While the breaker is open, its
+        commands wait, or a command of the type `fallback` is sent for each. An undeclared breaker
+        has the defaults; two plugins may share a breaker that one of them declares.
         """
         _refuse_unknown("breaker", options, BreakerOptions)
         checks.refuse(f"the breaker {name!r:.60}", checks.plain(name))

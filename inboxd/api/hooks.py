@@ -36,10 +36,9 @@ class FailedAttempt:
 
     error: the exception. message: its type and text, without the rows and arguments that a database
     driver quotes, and with passwords masked as in the log. fingerprint: equal for equal failures,
-    as in `inboxd failures`.
-    outcome: "retrying", at `retry_at`, or "dead", a dead letter. plugin, handler: the failed
-    handler; None if no handler was called. For a chunk, `events` is how many events failed
-    together, and the other fields are those of its first event.
+    as in `inboxd failures`. outcome: "retrying", at `retry_at`, or "dead", a dead letter. plugin,
+    handler: the failed handler; None if no handler was called. For a chunk, `events` is the number
+    of events that failed together, and the other fields describe its first event.
     """
 
     error: BaseException

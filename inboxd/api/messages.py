@@ -30,7 +30,7 @@ def moment(at: datetime | float) -> datetime:
 
 
 def occurred(row: Row) -> datetime:
-    """The time of an event; a claim has it only if it differs from the time when it was due."""
+    """The time of an event; a claim has it only if it differs from the due time."""
     at = row["occurred_at"]
     return moment(row["run_at"]) if at is None else cast("datetime", at)
 

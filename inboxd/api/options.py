@@ -80,7 +80,7 @@ class WebhookOptions(TypedDict, total=False):
     entity_id: str | None
 
 
-# No payload was given; None is a payload, as a producer's is: {}.
+# Means that no payload was given; None is a payload: {}, as for a producer.
 NOTHING: Final = object()
 
 # Returns the problem of a value; None in place of a check: the value is read by `_given`.

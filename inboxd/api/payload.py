@@ -35,7 +35,7 @@ P = TypeVar("P")
 PROBLEMS_SHOWN = 5
 PATH_LENGTH = 200
 
-# Error types whose messages quote the payload, or are a plugin's own words that may.
+# Error types whose messages quote the payload, or might, since a plugin wrote them.
 _QUOTING = {
     "assertion_error",
     "custom_error",
@@ -95,7 +95,7 @@ def decode(handler: Handler, raw: str, version: int) -> Any:
     """
     if version != handler.schema_version:
         raw = _upcast(handler, raw, version)
-    # A run of 309 digits covers a 309th character: check those before reading all of it.
+    # A run of 309 digits covers one of each 309 characters: check those before reading all.
     if not _DIGITS.isdisjoint(raw[_LONGEST_NUMBER :: _LONGEST_NUMBER + 1]) and _has_long_run(raw):
         _refuse_overlong(raw)
     try:
@@ -103,7 +103,9 @@ def decode(handler: Handler, raw: str, version: int) -> Any:
     except ValidationError as error:
         refusal = _refusal(error, wrapped=_carries_event(handler))
     except Exception as error:  # noqa: BLE001 - a payload's class may raise anything
-        refusal = PayloadError(f"its class raised {type(error).__name__} while it was made.")
+        refusal = PayloadError(
+            f"its class raised {type(error).__name__} when the payload was made."
+        )
     # Outside the except block: pydantic's error quotes the payload, so it must not be chained.
     raise refusal
 
@@ -180,9 +182,10 @@ def _load(raw: str) -> Any:
 
 
 def _has_long_run(raw: str) -> bool:
-    """Whether half a run of that length begins or ends at one of those characters.
+    """Whether at least half a run of 309 digits begins or ends at each 309th character.
 
-    The regular expression would try at each character: 50 µs for 8 KB of hexadecimal text.
+    This avoids the regular expression, which tries each character: 50 µs for 8 KB of hexadecimal
+    text.
     """
     half = _LONGEST_NUMBER // 2 + 1
     return any(

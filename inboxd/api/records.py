@@ -44,7 +44,7 @@ class _Declared:
     upcasters: Mapping[int, Upcaster]
     middleware: tuple[DeclaredMiddleware, ...]
     needs: Needs
-    # The breaker that stops it while its target is down.
+    # The breaker that stops the handler while its target is down.
     breaker: str | None = None
     # For people; None: not given.
     title: str | None = None
@@ -88,7 +88,7 @@ class CommandHandler(_Declared):
 class ChunkHandler:
     """The handler of the chunks of a batch topic: how it runs, and how to read events of each type.
 
-    page_rows: maximum events of a portion, where the topic sets it.
+    page_rows: maximum events of a portion, if the topic sets it.
     """
 
     topic: str
@@ -99,7 +99,7 @@ class ChunkHandler:
 
     @property
     def may_split(self) -> bool:
-        """Whether a part of a chunk is a valid chunk, so that a failing one may be halved."""
+        """Whether a part of a chunk is a valid chunk, so that a failing chunk may be halved."""
         return self.runs.split and not self.rule.belongs
 
 

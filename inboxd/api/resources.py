@@ -3,8 +3,8 @@
 A lifespan (`@handlers.lifespan`) is a generator function that yields one value; its annotation
 gives the value's type. Handlers, middleware, hooks and later lifespans of the same plugin get the
 value by a further parameter of that type. This module reads and checks the declarations;
-`inboxd.engine.resources` opens, passes and closes the resources; `inboxd.testing` takes those of a
-test.
+`inboxd.engine.resources` opens, passes and closes the resources; `inboxd.testing` uses a test's own
+resources.
 
 Promises that a parameter without a lifespan is refused at start, by name; and that a function
 without resources is called directly. Known limit: types are compared as they are written, so a
@@ -124,7 +124,7 @@ def needs_of(
 
 
 def taken(lifespans: Sequence[Lifespan], dependents: Iterable[Dependent]) -> list[Lifespan]:
-    """The lifespans that these functions need, and the lifespans that those need; in order."""
+    """The lifespans that these functions need, with the lifespans needed by these; in order."""
     wanted = [(each.plugin, type_) for each in dependents for type_ in each.needs.values()]
     found: list[Lifespan] = []
     for each in reversed(lifespans):  # a lifespan needs earlier ones only
@@ -136,7 +136,7 @@ def taken(lifespans: Sequence[Lifespan], dependents: Iterable[Dependent]) -> lis
 
 def _nothing_yields(name: str, hint: Any, offered: Sequence[Lifespan]) -> str:
     there = ", ".join(f"{each.name} ({full_name(each.yields)})" for each in offered)
-    known = f"those before it are {there}" if there else "there are none before it"
+    known = f"the lifespans before it are {there}" if there else "there are none before it"
     return (
         f"its parameter {name!r} is a {full_name(hint)}, and no lifespan of this plugin yields "
         f"that: {known}. Declare one (@handlers.lifespan), or drop the parameter."

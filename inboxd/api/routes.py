@@ -63,7 +63,7 @@ def command_route(payload: type[object], handled: Iterable[str]) -> Route:
     types = tuple(handled)
     name = payload.__qualname__
     if types:
-        raise UsageError(f"{name} is the payload of {', '.join(types)}: say which with type=.")
+        raise UsageError(f"{name} is the payload of {', '.join(types)}: choose one with type=.")
     named = command_of(payload)
     if named is not None:
         return Route(named.type, schema_version=named.schema_version)
@@ -74,7 +74,7 @@ def command_route(payload: type[object], handled: Iterable[str]) -> Route:
 
 
 def event_route(payload: type[object], handled: Iterable[EventRoute]) -> EventRoute:
-    """The defaults of an event by its class; `handled`: those of handlers that take the class."""
+    """The defaults of an event by its class; `handled`: of the handlers that take the class."""
     named = event_of(payload)
     if named is not None:
         return EventRoute(*named)
@@ -84,7 +84,7 @@ def event_route(payload: type[object], handled: Iterable[EventRoute]) -> EventRo
     name = payload.__qualname__
     if routes:
         raise UsageError(
-            f"{name} is the payload of {', '.join(sorted(routes))}: name the one that is meant "
+            f"{name} is the payload of {', '.join(sorted(routes))}: give the type that you mean "
             f'first, ctx.emit("{min(routes)}", …), or give the class its inboxd_event.'
         )
     raise UsageError(

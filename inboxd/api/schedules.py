@@ -61,7 +61,7 @@ class ScheduleDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A schedule that can be sent. `lane` is a topic or queue, None: the declared one."""
+    """A schedule that can be sent. lane: its topic or queue; None: the declared one."""
 
     name: str
     source: str

@@ -68,7 +68,7 @@ class Topic:
 
     dedup_path: () means the event_id. expect: event types, or the number of events, that make a
     chunk complete; `age` is then how long the chunk waits for them. relay: its events are
-    published, and events without an ordering key hold up no others.
+    published, and an event without an ordering key does not hold up other events.
     """
 
     name: str
@@ -162,8 +162,8 @@ def laid_over(declared: TopicDeclaration, changes: Mapping[str, Any], source: st
     """
     if declared.relay and (told := [name for name in _OF_RELAYS if name in changes]):
         raise UsageError(
-            f"{', '.join(told)}: this is the topic of a relay: set it in [relays], as far as "
-            "relays have it."
+            f"{', '.join(told)}: this is the topic of a relay: set it in [relays], if relays have "
+            "this option."
         )
     said: dict[str, Any] = {**declared.said}
     mode = changes.get("mode", said.get("mode")) or "single"

@@ -2,9 +2,8 @@
 
 Owns `Workflow` and `Step`. Promises: a waiting step is never run before the steps that it waits for
 meet their condition, and is released once; a circle, an unknown step or a repeated name is refused
-before anything is written.
-Known limit: the steps are fixed when the workflow is made; a step that must decide what follows
-sends that itself.
+before anything is written. Known limit: the steps are fixed when the workflow is made; a step that
+must decide what follows sends the following commands itself.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Step(Node):
 
 
 class Workflow(Continued):
-    """A graph of steps; `id` is that of the batch of all its steps. Made by `ctx.workflow`."""
+    """A graph of steps; `id` names the batch of all its steps. Made by `ctx.workflow`."""
 
     __slots__ = ("_graph", "_groups", "_making", "_members", "_names", "_outside", "id")
 
@@ -67,9 +66,9 @@ class Workflow(Continued):
     ) -> Step:
         """Add a command that runs when all of `after` have met their condition.
 
-        `after` names steps or batches; `a` means that it succeeded, like `a.succeeded`; there are
-        also `a.failed` and `a.finished`. Text names a step, which may be added later. The options
-        are those of `ctx.send`.
+        `after` names steps or batches; a step `a` means that `a` must have succeeded, like
+        `a.succeeded`; there are also `a.failed` and `a.finished`. Text names a step, which may be
+        added later. The options are those of `ctx.send`.
         """
         self._groups.check_open()
         self._add(name, after)
@@ -129,7 +128,8 @@ class Workflow(Continued):
             else:
                 raise UsageError(
                     f"The step {name!r} can wait for steps of its own workflow, and for batches "
-                    "that this handler made with ctx.batch, but not for a part of something else."
+                    "that this handler made with ctx.batch, but not for parts of other workflows "
+                    "or batches."
                 )
         self._graph.add(name, edges)
         self._outside[name] = outside

@@ -1,9 +1,9 @@
 """For producers: emit events and send commands on the caller's own connection, in its transaction.
 
-Owns `Inbox`, the client for Python services. Promises: what it writes commits or rolls back with
-the caller's own rows; it needs only the standard library, so a service installs none of the
-daemon's dependencies; every mistake that can be known is refused before the database sees it, so
-the caller's transaction survives; memory holds one page of rows (two on an async connection). Known
+Owns `Inbox`, the client for Python services. Promises: its rows commit or roll back with the
+caller's own rows; it needs only the standard library, so a service installs none of the daemon's
+dependencies; every mistake that can be known is refused before the database sees it, so the
+caller's transaction survives; memory holds one page of rows (two on an async connection). Known
 limits: a receipt is kept for each row (about 0.2 KB), so a caller with tens of millions of rows
 writes them in several calls; without a transaction each page of 1,000 rows commits by itself.
 """

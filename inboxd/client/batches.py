@@ -1,10 +1,10 @@
 """Batches and workflows from a producer: the calls of the public functions, page by page.
 
 Owns `NewStep`, the receipt of a batch, and how commands become JSON. Promises: mistakes that can be
-known (a cycle, an unknown step, a field that belongs to the whole) are refused before anything is
-sent; a batch larger than a page is opened, filled and closed, so that memory holds one page of it.
-Known limit: without a transaction those are several transactions: a batch that was left open
-expires.
+known (a cycle, an unknown step, a field that belongs to the whole batch) are refused before
+anything is sent; a batch larger than a page is opened, filled and closed, so that memory holds one
+page of it. Known limit: without a transaction those are several transactions: a batch that was left
+open expires.
 """
 
 import json
@@ -43,7 +43,7 @@ class BatchFields(TypedDict, total=False):
 
     `then` runs when all members have succeeded, `otherwise` when the whole has ended and a member
     failed for good, `finally_` when it has ended: a command, or several. `type` names the kind of
-    work, by which lists are filtered. `batch_id` is made if it is not given.
+    work, by which lists are filtered. `batch_id` is generated if it is not given.
     """
 
     then: ACommand | Sequence[ACommand]
@@ -201,7 +201,8 @@ def _member(position: int, given: object) -> str:
             continue
         if column.field in _OF_THE_WHOLE:
             raise UsageError(
-                f"command {position}: {column.field} belongs to the whole: give it there, once."
+                f"command {position}: {column.field} belongs to the whole batch or workflow: give "
+                "it there, once."
             )
         fields[column.field] = value
     try:

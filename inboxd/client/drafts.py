@@ -1,8 +1,8 @@
 """Drafts and receipts of a producer, and the columns that drafts fill.
 
 Owns `NewEvent` and `NewCommand`, and how each maps onto its SQL function (design, section 4).
-Promises: a field's meaning and default are those of the column of the same name.
-Known limit: a draft is checked when it is written, not when it is made.
+Promises: a field has the meaning and the default of the column of the same name. Known limit: a
+draft is checked when it is written, not when it is made.
 """
 
 from collections.abc import Callable, Mapping
@@ -103,10 +103,10 @@ class NewEvent(_Draft):
     `payload` is a dict, a list, a dataclass or a pydantic model; None is `{}`. Without a `topic`
     the event goes to every topic that subscribes to its type. `mode` is the topic's; give it only
     for an undeclared topic. Events of a sequential topic with the same `ordering_key` run in the
-    order in which they were written. Of the events of a topic and `source` with the same
-    `dedup_key`, one is written (docs/deduplication.md); `event_id` alone ensures that only while
-    that event is unsettled. `occurred_at` and `run_at` carry a time zone and lie between 1970 and
-    9999; None is now.
+    order in which they were written. Only one of the events with the same topic, `source` and
+    `dedup_key` is written (docs/deduplication.md); `event_id` alone ensures that only while that
+    event is unsettled. `occurred_at` and `run_at` carry a time zone and lie between 1970 and 9999;
+    None is now.
     """
 
     topic: str | None = None
@@ -139,14 +139,13 @@ class NewEvent(_Draft):
 class NewCommand(_Draft):
     """A command to be sent.
 
-    As `NewEvent` (a class names its type as `inboxd_command`); without a `queue` it gets the queue
-    that its handler declares. A command that cannot start by its `deadline` becomes a dead letter;
-    `max_attempts` overrides the policy.
-    Commands of a queue with the same `ordering_key` run one after the other, in the order in which
-    they were sent. At most one unsettled command of a type has a `unique_key`; `on_conflict`
-    decides what happens to an existing one: it is kept ("keep": nothing is written, and the receipt
-    names it with `duplicate` true), cancelled ("replace", unless it runs), or causes an error
-    ("reject").
+    It is made like `NewEvent` (a class names its type as `inboxd_command`); without a `queue` it
+    gets the queue that its handler declares. A command that cannot start by its `deadline` becomes
+    a dead letter; `max_attempts` overrides the policy. Commands of a queue with the same
+    `ordering_key` run one after the other, in the order in which they were sent. At most one
+    unsettled command of a type has a `unique_key`; `on_conflict` decides what happens if one
+    exists: it is kept ("keep": nothing is written, and the receipt names it with `duplicate` true),
+    it is cancelled ("replace", unless it runs), or an error is raised ("reject").
     """
 
     queue: str | None = None
@@ -178,10 +177,10 @@ class Emitted(NamedTuple):
     """The receipt of an event.
 
     `duplicate`: an event with this event_id is unsettled, or an event with this dedup key is known,
-    and nothing was written; `event_id` and `id` are those of that event (`id`: None once it is
-    settled). `conflict`: the event with the dedup key has other content; this one is a dead letter,
-    or was one before, if it is also a `duplicate`. For an event that goes to several topics, the
-    fields are those of the first.
+    and nothing was written; `event_id` and `id` name that event (`id`: None once it is settled).
+    `conflict`: the event with the dedup key has other content; this event is a dead letter, or
+    became one earlier if it is also a `duplicate`. For an event that goes to several topics, the
+    fields describe its row in the first topic.
     """
 
     id: int | None
@@ -194,8 +193,7 @@ class Sent(NamedTuple):
     """The receipt of a command.
 
     `duplicate`: a command with this command_id, or with this unique key, is unsettled and nothing
-    was written; `command_id` and `id` are those of that command (`id`: None if it was settled
-    meanwhile).
+    was written; `command_id` and `id` name that command (`id`: None if it was settled meanwhile).
     """
 
     id: int | None

@@ -7,9 +7,8 @@ well; rows are read by position, regardless of row factories, record classes or 
 caller has set. Within, no transaction is opened, committed or rolled back. Alone, an open
 transaction is refused before anything is sent, and a transaction that a driver opens by itself ends
 with the query; for a session the query runs on another connection of its engine, so that the
-session's objects do not expire.
-Known limits: pools cannot write, since the rows would be in no transaction of the caller's. A
-transaction that SQL text began is seen only where the driver sees it.
+session's objects do not expire. Known limits: pools cannot write, since the rows would be in no
+transaction of the caller's. A transaction that SQL text began is seen only if the driver sees it.
 """
 
 import asyncio
@@ -98,7 +97,7 @@ def write(
         raise UsageError(
             f"{_named(connection)} is not a connection that inboxd.client knows: give it a "
             "connection of asyncpg, psycopg 3, SQLAlchemy or Django (no pool, engine or cursor), "
-            "so that what it writes is part of your transaction."
+            "so that its rows are part of your transaction."
         )
     if driver.later:
         return _run_later(driver.within, connection, queries, finish)
@@ -116,7 +115,7 @@ def look(connection: object) -> Driver:
     if driver.alone is None:
         raise UsageError(
             "a handler's connection is in the transaction of its row, and a handler that waits for "
-            "a command holds up its worker: let a batch or a workflow run what follows a command."
+            "a command holds up its worker: let a batch or a workflow run the commands that follow."
         )
     return driver
 

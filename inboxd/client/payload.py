@@ -20,7 +20,7 @@ from uuid import UUID
 from inboxd.errors import PayloadError
 from inboxd.model import storable
 
-# Each of these may be harmless: only then look at the values. Models write NaN as null.
+# Each of these texts may be harmless, so look at the values. Models write NaN as null.
 _SUSPECTS = ("\\u0000", "null", "NaN", "Infinity")
 
 

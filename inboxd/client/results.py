@@ -3,12 +3,12 @@
 Owns the pauses between looks, and the meaning of each end for the caller. Promises: no look happens
 in a transaction of the caller's, in which the command might not be committed yet, and no look
 leaves a transaction open; between two looks a pool has its connection back. A look may take the
-rest of the wait's time, but at least one second, to get a connection and its answer, so the wait
+remaining time of the wait, but at least one second, to get a connection and its answer, so the wait
 ends at most one second late. A look at an unsettled command reads one row by an index, and costs
-the workers nothing: settlements send no notifications.
-Known limits: an end is seen up to a quarter of a second late. Without asyncio only psycopg's pool
-takes a time limit: SQLAlchemy's engine waits for its own `pool_timeout`, and the wait for an answer
-lasts as long as the session's `statement_timeout` allows.
+the workers nothing: settlements send no notifications. Known limits: an end is seen up to a quarter
+of a second late. Without asyncio only psycopg's pool takes a time limit: SQLAlchemy's engine waits
+for its own `pool_timeout`, and the wait for an answer lasts as long as the session's
+`statement_timeout` allows.
 """
 
 import asyncio

@@ -39,10 +39,10 @@ class WebhookFields(TypedDict, total=False):
 class NewWebhook:
     """A webhook to be sent: `NewWebhook("user.created", {"user_id": 3})`.
 
-    Each enabled endpoint whose types match gets one delivery. Each endpoint gets one delivery per
-    `message_id`, however often it is sent; None: it is made. An `ordering_key` counts for endpoints
-    that are ordered. `endpoint` names the only endpoint that may get it. `occurred_at` is the
-    timestamp that endpoints read; None is now.
+    Each enabled endpoint whose types match gets one delivery per `message_id`, even if that is sent
+    again; None: it is generated. An `ordering_key` counts for endpoints that are ordered.
+    `endpoint` names the only endpoint that may get it. `occurred_at` is the timestamp that
+    endpoints read; None is now.
     """
 
     type: str

@@ -2,7 +2,7 @@
 
 Promises: the events are read as the daemon reads them, and the facts about the chunk (its period,
 missing types) follow from the topic's declaration. Known limit: the chunk is run once, as it is
-given: only the daemon decides when a chunk is due, and halves one that fails.
+given: only the daemon decides when a chunk is due, and halves a failing chunk.
 """
 
 from __future__ import annotations

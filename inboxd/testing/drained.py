@@ -1,8 +1,8 @@
-"""The report of a drain: which rows changed and how, and which are left.
+"""The report of a drain: the changed rows, and the rows that are left.
 
 Owns the report, and the texts for failed and overdue rows. Promises: a row is in exactly one of the
-lists; a failure shows the handler's own traceback.
-Known limit: of a row that ran more than once, the newest run counts.
+lists; a failure shows the handler's own traceback. Known limit: if a row ran more than once, its
+newest run counts.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -70,7 +70,7 @@ def sorted_out(before: Before, after: Iterable[Stored]) -> Drained:
 
 
 def _was_deferred(old: Stored | None, row: Stored) -> bool:
-    """Whether a row that did not fail is to run later than it was."""
+    """Whether a row that did not fail will run later than it was going to."""
     if isinstance(row, StoredEvent) and row.mode == "batch":
         return False  # it waits for its chunk
     if old is not None:
@@ -108,7 +108,7 @@ def overdue(within: float, running: Sequence[Running], due: Iterable[tuple[Store
 def still_due(
     drained: Drained, registry: Registry, paused: Collection[tuple[str, str]], now: datetime
 ) -> Iterator[tuple[Stored, str]]:
-    """The rows that may run now but did not; with the reason, as far as it is known."""
+    """The rows that can run now but did not; with the reason, as far as it is known."""
     for row in (*drained.left, *drained.retrying, *drained.deferred):
         place = "topic" if isinstance(row, StoredEvent) else "queue"
         held = {(place, row.lane), ("type", row.type)} & set(paused)

@@ -2,11 +2,11 @@
 
 Owns the decision that an inbox is drained: maintenance has looked for rows that have become due,
 both processors have since looked at all rows and found none that may run, and no row is in flight.
-Promises: rows that are blocked, paused, kept or due later delay nothing; rows that others hold back
-(by locks, open producers, a rate) are waited for until the time limit; a hook that ignores its
-cancellation is abandoned, and named. Known limit: the caller must give up on a handler that blocks
-the event loop, or ignores its cancellation.
-*See:* `inbox`, before it; `daemon/incarnation.py`, after it.
+Promises: rows that are blocked, paused, kept or due later delay nothing; rows that other sessions
+hold back (by locks, open producers, a rate) are waited for until the time limit; a hook that
+ignores its cancellation is abandoned, and named. Known limit: the caller must give up on a handler
+that blocks the event loop, or ignores its cancellation. *See:* `inbox`, before it;
+`daemon/incarnation.py`, after it.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from inboxd.telemetry.monitor import LoopMonitor, Running
 
 # Seconds between two looks whether the worker rests: there is no notification, and a look is cheap.
 _LOOK_SECONDS = 0.002
-# Seconds before due rows that others hold back are asked for again.
+# Seconds before due rows that other sessions hold back are asked for again.
 _RETRY_SECONDS = 0.02
 # Maintenance tasks that find work that is not in a row yet.
 _MAINTENANCE = ("intakes", "schedules", "batches", "dedup")
@@ -56,7 +56,7 @@ async def drain(
     time: Callable[[], datetime],
     resources: Mapping[Any, object],
 ) -> Sequence[Running] | None:
-    """Run a worker until no row is due: returns None; or for `within` seconds: what still runs.
+    """Run a worker until no row is due; after `within` seconds, return the handlers still running.
 
     connection: to look for due rows; time: for `ctx.now()`; resources: in place of those that
     lifespans would yield; other lifespans are opened. Raises DrainTimeout for a hook that does not
@@ -149,7 +149,7 @@ async def _until_at_rest(incarnation: Incarnation) -> bool:
 
 
 async def _may_run(incarnation: Incarnation, connection: Connection, sql: Statements) -> bool:
-    """Whether a row is due that this worker would run if others did not hold it back."""
+    """Whether a row is due that this worker would run if other sessions did not hold it back."""
     rows = await store.due(connection, sql)
     return any(incarnation.serves(row["kind"], row["lane"], row["type"]) for row in rows)
 

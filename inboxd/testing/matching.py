@@ -1,8 +1,8 @@
 """Matching of rows in assertions, and the texts of failed assertions.
 
-Promises: a dict names members that a payload must have, at every level; more may be in it; a model
-or a dataclass names all of it. A failed assertion shows the existing rows, and the differences for
-those of the same type.
+Promises: a dict names members that a payload must have, at every level, and the payload may have
+more; a model or a dataclass names all members. A failed assertion shows the existing rows, with the
+differences if they have the same type.
 """
 
 from collections import Counter

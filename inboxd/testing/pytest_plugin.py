@@ -2,9 +2,9 @@
 
 Promises: a test suite that does not use the fixtures pays only for the import of this module, which
 imports nothing but pytest; missing requirements (the server's wheel, a right of the role, a plugin
-that cannot be imported) fail the tests that need them, with a remedy, and no others.
-Known limit: with pytest-xdist each process that needs an embedded server starts its own.
-*See:* `template`, the databases; `inbox`, the object that a test gets.
+that cannot be imported) fail the tests that need them, with a remedy, and no other tests. Known
+limit: with pytest-xdist each process that needs an embedded server starts its own. *See:*
+`template`, the databases; `inbox`, the object that a test gets.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The resources of a test: its values replace those that the plugin's lifespans yield.
 
-Promises that no lifespan is opened, and that a missing value, or one that no lifespan yields, is a
-mistake of the test: an error, never an outcome of the handler.
+Promises that no lifespan is opened, and that a missing value, or a value that no lifespan yields,
+is a mistake of the test: an error, never an outcome of the handler.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ class GivenResources:
                 there = ", ".join(map(full_name, known)) or "none"
                 raise UsageError(
                     f"resources= has {full_name(type_)}, which no lifespan of the plugin yields; "
-                    f"those that they yield: {there}."
+                    f"they yield: {there}."
                 )
         self._resources = Resources(given=self._given)
 

@@ -3,10 +3,9 @@
 Owns the code that `run_event`, `run_command` and `run_chunk` share. Promises: the payload is
 encoded, upcast, decoded and checked as the daemon does it; middleware runs; sync handlers run in a
 thread; the outcome is decided by the same code, with the wait unjittered, so that a test can name
-it.
-Known limit: a handler declared for a process runs in a thread, where it cannot be killed; settings
-are not read, so a type's timeout and policy are those of its declaration, or no timeout and
-`Exponential()`.
+it. Known limit: a handler declared for a process runs in a thread, where it cannot be killed;
+settings are not read, so a type has the timeout and policy of its declaration, or else no timeout
+and `Exponential()`.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ from inboxd.testing.sent import AllSent, GivenResults, look
 class Result(AllSent):
     """The outcome of a handler, and what it sent, which is empty unless it succeeded.
 
-    `progress` is everything that it reported, whatever the outcome. `items`: for a chunk, the
-    outcome of each of its events.
+    `progress` is everything that it reported, for any outcome. `items`: for a chunk, the outcome of
+    each of its events.
     """
 
     outcome: Outcome
@@ -115,7 +114,7 @@ def _only_topic(registry: Registry, type_: str) -> str:
     topics = sorted({each.topic or DEFAULT for each in registry.events.get(type_, ())})
     if len(topics) > 1:
         raise UsageError(
-            f"{type_} goes to {len(topics)} topics, a row to each: name the one to run, "
+            f"{type_} goes to {len(topics)} topics, a row to each: name the topic to run, "
             f"topic={' or topic='.join(map(repr, topics))}."
         )
     return topics[0] if topics else DEFAULT

@@ -1,8 +1,7 @@
 """Commands, events and batches that a handler sent, for inspection in a test.
 
 Owns their views. Promises: a command is in one place: by itself, in its batch, or as a continuation
-or step.
-Known limit: they show what was sent, not its results.
+or step. Known limit: they show sent rows, not the results of these.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from inboxd.model.workflow import Condition
 
 @dataclass(frozen=True, slots=True)
 class SentCommand:
-    """A command that the handler sent; `payload` is decoded JSON, `draft` has all the rest."""
+    """A command that the handler sent; `payload` is decoded JSON, `draft` has all other fields."""
 
     type: str
     queue: str | None
@@ -32,9 +31,9 @@ class SentCommand:
 
 @dataclass(frozen=True, slots=True)
 class EmittedEvent:
-    """An event that the handler emitted; `payload` is decoded JSON, `draft` has all the rest.
+    """An event that the handler emitted; `payload` is decoded JSON, `draft` has all other fields.
 
-    topic: the one that was named; None: the topics that subscribe to the type.
+    topic: the topic that was named; None: the topics that subscribe to the type.
     """
 
     type: str
@@ -45,7 +44,7 @@ class EmittedEvent:
 
 @dataclass(frozen=True, slots=True)
 class SentWebhook:
-    """A webhook that the handler sent; `payload` is decoded JSON, `draft` has all the rest."""
+    """A webhook that the handler sent; `payload` is decoded JSON, `draft` has all other fields."""
 
     type: str
     payload: Any
@@ -64,7 +63,7 @@ class SentStep:
 class SentBatch:
     """A batch or workflow: members, nested batches, continuations; steps for a workflow.
 
-    `draft` has the rest, such as the tenant; `expires` is set only for an open batch.
+    `draft` has the other fields, such as the tenant; `expires` is set only for an open batch.
     """
 
     name: str | None
@@ -94,7 +93,7 @@ class AllSent:
     webhooks: tuple[SentWebhook, ...] = ()
 
     def and_also(self, other: AllSent) -> AllSent:
-        """Combine with what another handler of the same event sent."""
+        """Combine with the rows that another handler of the same event sent."""
         return AllSent(
             events=self.events + other.events,
             commands=self.commands + other.commands,

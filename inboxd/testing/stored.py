@@ -17,7 +17,7 @@ class StoredRow(BaseModel):
     """The columns that events and commands share.
 
     `kind` is "event" or "command", `lane` its topic or queue. `errors` has an entry for each failed
-    attempt, the newest last; `error` and `traceback` are those of the newest.
+    attempt, the newest last; `error` and `traceback` belong to the newest.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

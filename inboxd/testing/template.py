@@ -122,9 +122,9 @@ class TestServer:
         who = await store.may_create(connection)
         if not who["may"]:
             raise DatabaseError(
-                f"The role {who['role']!r} may not create databases, but each test needs its own: "
-                f"run ALTER ROLE {who['role']} CREATEDB as a superuser, or leave the DSN out "
-                "and `pip install 'inboxd[embedded]'`."
+                f"The role {who['role']!r} is not allowed to create databases, but each test needs "
+                f"its own: run ALTER ROLE {who['role']} CREATEDB as a superuser, or leave the DSN "
+                "out and `pip install 'inboxd[embedded]'`."
             )
         async with store.alone(connection):
             template = await self._create(connection, "template0")
@@ -189,7 +189,7 @@ def _on_server(dsn: str, database: str) -> str:
 
 
 def _fast_folder() -> Path | None:
-    """The folder with the fastest files; None: the one of temporary files."""
+    """The folder with the fastest files; None: the folder of temporary files."""
     if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK):
         return None
     return _MEMORY if shutil.disk_usage(_MEMORY).free >= _ENOUGH_BYTES else None

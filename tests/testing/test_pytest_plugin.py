@@ -163,7 +163,7 @@ def test_role_without_createdb_is_named_with_the_remedy(
             )
         finally:
             connection.execute("drop role humble")
-    assert "The role 'humble' may not create databases" in said
+    assert "The role 'humble' is not allowed to create databases" in said
     assert "ALTER ROLE humble CREATEDB" in said
 
 

@@ -115,7 +115,7 @@ def test_number_of_made_up_runs_is_bounded() -> None:
         ("0 0 * * MON#6", "UTC", "cron '0 0"),
         ("* * * * *", "Europe/Atlantis", "zone 'Europe/Atlantis' is unknown.*tzdata"),
         ("* * * * *", "", "zone ''"),
-        ("* * * * *", "localtime", "'localtime' is not a place's"),
+        ("* * * * *", "localtime", "'localtime' is not the zone of a place"),
         ("* * * * *", "Factory", "not a place's"),
         ("* * * * *", "posixrules", "not a place's"),
         ("* * * * *", "right/UTC", "not a place's"),
