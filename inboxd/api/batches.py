@@ -38,7 +38,7 @@ class Batch(Continued, Node):
         return True
 
     def add(self, command: object, **options: Unpack[SendOptions]) -> UUID:
-        """Send a command as a member; the options are those of `ctx.send`. Returns its id."""
+        """Send a command as a member, with the options of `ctx.send`. Returns its id."""
         return self._groups.send(command, options, self._making)
 
     def batch(

@@ -3,10 +3,9 @@
 Owns the arithmetic. Promises: it needs no memory, since a due time follows only from the time at
 which an event was written. So a chunk that was missed while no worker ran is due when a worker
 returns, and each period of a cron expression has its own chunk. Known limit: at the end of a
-period, order wins over the clock: of two events that are written within the same microseconds, the
-one that comes later in the chunk's order may carry the earlier time; it then counts to the later
-period.
-*See:* `events/chunks/visit.py`, which calls this.
+period, order wins over the clock: if two events are written within the same microseconds, the event
+that comes later in the chunk's order may carry the earlier time; it then counts to the later
+period. *See:* `events/chunks/visit.py`, which calls this.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from inboxd.errors import UsageError
 
 # The age limit of a topic that declares none.
 NEVER = timedelta(days=36_525)
-# An event may carry a time slightly before that of an earlier event in the order.
+# An event may carry a slightly earlier time than an event before it in the order.
 SLACK = timedelta(minutes=1)
 
 

@@ -32,7 +32,7 @@ Portions = Callable[[], AsyncIterator[Sequence[Event[Any]]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkInfo:
-    """Facts about a chunk, known before it is read; the names are those of `EventChunk`."""
+    """Facts about a chunk, known before it is read; named as in `EventChunk`."""
 
     topic: str
     key: str

@@ -1,4 +1,4 @@
-"""A handler's context: the transaction, what it sends, its row's identity, its log.
+"""A handler's context: the transaction, the sent rows, its row's identity, its log.
 
 Owns the two contexts and the gathering of commands and events. Promises: all that a handler sends
 is written with the settlement, or not at all (promise 2); once the handler has ended, its context

@@ -1,8 +1,8 @@
 """Hooks: functions of a plugin that are called at a worker's start and end, and for failures.
 
-Owns how hooks are declared and what they are given; `inboxd.engine.hooks` calls them. Promises that
-a hook is given no payload. Known limit: the exception is the handler's own, with its text and
-frames.
+Owns the declaration of hooks and the values that they are given; `inboxd.engine.hooks` calls them.
+Promises that a hook is given no payload. Known limit: the exception is the handler's own, with its
+text and frames.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Titles and descriptions of types and schedules, for people.
 
-Promises: a declared text is one line, of a bounded length, without control characters, and so is a
-text that is taken from a docstring. Known limit: a type without a title gets one from its name
-where it is shown (`inboxd.model.wording.title_from`).
+Promises: a text, declared or taken from a docstring, is one line of a bounded length, without
+control characters. Known limit: a type without a title gets one from its name where it is shown
+(`inboxd.model.wording.title_from`).
 """
 
 from __future__ import annotations

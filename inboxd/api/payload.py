@@ -57,7 +57,7 @@ _DIGITS_BUT_ZERO = _DIGITS - {"0"}
 
 @dataclass(frozen=True)
 class CarriedEvent:
-    """The row of an event, as it travels inside a command; the names are those of the table."""
+    """The row of an event, as it travels inside a command; named as in the table."""
 
     id: int
     event_id: UUID
@@ -208,7 +208,7 @@ def _refuse_overlong(raw: str) -> None:
 
 
 def _is_held(number: str) -> bool:
-    """Whether a float can hold that number: it is neither infinite nor wrongly zero."""
+    """Whether a float can hold that number: the float is neither infinite nor wrongly zero."""
     value = float(number)
     return not isinf(value) and (value != 0 or _DIGITS_BUT_ZERO.isdisjoint(number))
 

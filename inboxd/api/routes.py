@@ -46,7 +46,9 @@ class Routes(Protocol):
 
 def ended(*_: object) -> NoReturn:
     """Refuse the call of a handler that has ended. Raises UsageError."""
-    raise UsageError("The handler has ended: await what it starts, so that nothing outlives it.")
+    raise UsageError(
+        "The handler has ended: await the tasks that it starts, so that none outlives it."
+    )
 
 
 class EndedRoutes:

@@ -68,7 +68,7 @@ class Workflow(Continued):
 
         `after` names steps or batches; a step `a` means that `a` must have succeeded, like
         `a.succeeded`; there are also `a.failed` and `a.finished`. Text names a step, which may be
-        added later. The options are those of `ctx.send`.
+        added later. The options are as for `ctx.send`.
         """
         self._groups.check_open()
         self._add(name, after)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RowFilter(Options):
-    """Filter options that lists and actions share; `row_filter` adds those of a table."""
+    """Filter options that lists and actions share; `row_filter` adds the options of a table."""
 
     type: Annotated[
         str | None,

@@ -3,10 +3,10 @@
 Owns the import of a file: the name under which it is recorded, the line at which it continues, the
 progress bar, and the final report. Promises: a transaction writes at most 1,000 lines together with
 the position in the file (`inboxd.store.imports`), so an import that was interrupted, even by
-SIGKILL, continues after the last committed line; a broken line ends the import, which reports what
-it wrote before, unless broken lines are skipped. At Ctrl-C the current page gets a few seconds to
-commit, and the command prints where to continue. Known limits: a file is recorded by the digest of
-its content, so a corrected file counts as a new file, and a change while the file is read is not
+SIGKILL, continues after the last committed line; a broken line ends the import, which reports the
+lines written before, unless broken lines are skipped. At Ctrl-C the current page gets a few seconds
+to commit, and the command prints where to continue. Known limits: a file is recorded by the digest
+of its content, so a corrected file counts as a new file, and a change while the file is read is not
 noticed; a pipe is recorded only under its --name.
 """
 
@@ -111,7 +111,7 @@ class FileTally:
 
 
 def write_file(given: Asking, options: FileOptions, kind: "Kind[Any]", *, force: bool) -> None:
-    """Write the lines of a file, after those of an earlier run, and report.
+    """Write the lines of a file, after the lines of an earlier run, and report.
 
     Raises UsageError for a file that cannot be read, Conflict if another process imports it.
     """

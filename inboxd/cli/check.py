@@ -63,7 +63,7 @@ class CheckLine:
 def check(
     everything: Annotated[
         bool,
-        typer.Option("--all", help="List every setting, including those with default values."),
+        typer.Option("--all", help="List every setting, including default values."),
     ] = False,
     grants: Annotated[
         bool, typer.Option("--grants", help="List each missing privilege on its own line.")
@@ -220,7 +220,7 @@ async def _other_use(
 
     if _only_receives(settings) and not await listing.missing_privileges(session, whose="receiver"):
         return "`inboxd receive`", "receivers"
-    # A login that may insert a worker's row is meant for workers: report what it lacks.
+    # A login that may insert a worker's row is meant for workers: report its missing rights.
     entering = ("INSERT", f"table {session.sql.schema}.workers")
     if entering not in {(row["privilege"], row["object"]) for row in missing}:
         return None

@@ -1,6 +1,6 @@
 """`inboxd check`, protection: readable secret files, an unverified server, unmet requirements.
 
-Known limit: it does not see what a proxy or a network protects.
+Known limit: it does not see the protection by a proxy or a network.
 """
 
 import os

@@ -40,7 +40,7 @@ FAILURE_GROUP = "failure group"
 
 
 def declared(*kinds: str) -> Completion:
-    """Complete names of these kinds: those of `list_names.sql`, or `FAILURE_GROUP`."""
+    """Complete names of these kinds: the kinds of `list_names.sql`, or `FAILURE_GROUP`."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         return _found(context, incomplete, kinds)

@@ -48,8 +48,8 @@ def add_to(app: CommandGroup, table: "HotTable") -> None:
             "wanted": actions.row_filter(table),
             "where": EventListFilter if events else ListFilter,
         },
-        help=f"Count {table} by outcome: all, or those that match a filter; each number comes "
-        "with its exactness.",
+        help=f"Count {table} by outcome: all, or only {table} that match a filter; each number "
+        "comes with its exactness.",
         epilog=examples(
             f"inboxd {table} count", *(f"inboxd {table} count {line}" for line in lines)
         ),

@@ -196,7 +196,7 @@ class _Dev:
         return variables
 
     def _introduce(self) -> None:
-        """Print addresses and plugins; at a reload only those that have changed."""
+        """Print addresses and plugins; at a reload only the changed ones."""
         http, paths = self._settings.http, self._installed.paths
         facts = {"database": f"{self._server.dsn()} ({self._server.home})"}
         if http.enabled:

@@ -6,7 +6,7 @@ no other database, and only with dev's settings or with settings that name no da
 of another user is ignored; and that a command whose settings name no database fails while the dev
 of its folder, or of its settings' folder, is stopped, rather than use another database. If there
 are two devs, the one started with the command's settings counts. Known limit: it looks in the
-current folder and in that of the settings, not in folders above.
+current folder and in the settings' folder, not in folders above.
 """
 
 import fcntl
@@ -91,7 +91,7 @@ def require(settings: "Settings", config: Path | None) -> None:
 
 
 def _dev_of(config: Path | None) -> _DevDatabase | None:
-    """Return the dev that was started with these settings, or else one that runs."""
+    """Return the dev that was started with these settings, or else a running dev."""
     folders = [Path()] if config is None else [config.parent, Path()]
     found = [told for folder in folders if (told := _read(folder)) and _belongs(config, told)]
     own = None if config is None else str(config.resolve())

@@ -36,7 +36,7 @@ def add_to(app: CommandGroup) -> None:
             str | None,
             typer.Option(
                 metavar="JSON|-|@FILE",
-                help="Its new payload, allowed before the first attempt; -: standard input.",
+                help="The new payload, allowed before the first attempt; -: standard input.",
             ),
         ] = None,
         at: Annotated[
@@ -44,7 +44,8 @@ def add_to(app: CommandGroup) -> None:
             typer.Option(metavar="TIME", help="When it runs: now, 2h, or a time in ISO 8601."),
         ] = None,
         priority: Annotated[
-            int | None, typer.Option(metavar="N", help="Its priority: smaller numbers run first.")
+            int | None,
+            typer.Option(metavar="N", help="The new priority: smaller numbers run first."),
         ] = None,
         *,
         given: Previewed,

@@ -369,4 +369,4 @@ def _tell_secret(given: Acting, row: Mapping[str, Any], told: str, secret: str |
     if secret is None:
         given.tell(document, told)
     else:
-        given.tell({**document, "secret": secret}, told, f"Its secret, shown only now: {secret}")
+        given.tell({**document, "secret": secret}, told, f"The secret, shown only now: {secret}")

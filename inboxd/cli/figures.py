@@ -1,7 +1,7 @@
 """`inboxd status --since`: throughput in a span of time; also the last hour in other commands.
 
 Promises: the number of lines is limited, and one line sums up the remaining types or lanes; numbers
-of statistics are marked `≈`, with their age and what may be missing. *See:*
+of statistics are marked `≈`, with their age and the counts that may be missing. *See:*
 `operations/figures.py`, which computes them.
 """
 

@@ -45,7 +45,7 @@ class LinesRead:
 
 
 class LineReader:
-    """Reads a file from its beginning; `number` is that of the last line it has read."""
+    """Reads a file from its beginning; `number` is the number of the last line that was read."""
 
     def __init__(self, file: BinaryIO, judge: Judge) -> None:
         """Read lines; `judge` returns the mistake of a line."""

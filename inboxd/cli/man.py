@@ -1,8 +1,8 @@
 """`inboxd man`: the manual page, made from the texts of `--help`.
 
 Owns the conversion of help to roff (man(7)). Promises that the page has every command, argument and
-option with its text in `--help`, and that each run prints the same. Known limit: it has nothing
-from docs/.
+option with its text in `--help`, and that each run prints the same page. Known limit: it has
+nothing from docs/.
 """
 
 import re

@@ -45,7 +45,7 @@ class Installed(NamedTuple):
 
 
 def look_up(names: Sequence[str]) -> Installed:
-    """Return all plugins, or those of these names, as a new interpreter finds them."""
+    """Return all plugins, or the plugins of these names, as a new interpreter finds them."""
     command = [sys.executable, "-P", __file__, *names]
     ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     plugins, places, migrations = json.loads(ran.stdout.splitlines()[-1])

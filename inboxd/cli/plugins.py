@@ -1,8 +1,8 @@
 """`inboxd plugins`: installed plugins, their migrations, and the workers that have them.
 
-Promises: it works without a database, and then reports what is unknown; a plugin that cannot be
-imported is listed with its error. Known limit: workers declare types, not plugins; a worker counts
-as having a plugin if it declares types of it.
+Promises: it works without a database, and then reports that some values are unknown; a plugin that
+cannot be imported is listed with its error. Known limit: workers declare types, not plugins; a
+worker counts as having a plugin if it declares types of it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

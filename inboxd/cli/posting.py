@@ -2,7 +2,7 @@
 
 Promises: redirects are not followed, since senders of webhooks follow none; a server that does not
 answer, or does not finish its answer, times out. Known limit: certificates are verified by the
-machine's own authorities, or those in SSL_CERT_FILE.
+machine's own authorities, or the authorities in SSL_CERT_FILE.
 """
 
 import http.client

@@ -1,4 +1,4 @@
-"""`inboxd emit`, `inboxd send`: write one event or command by hand, or those of a file (`bulk`).
+"""`inboxd emit`, `inboxd send`: write one row by hand, or the lines of a file (`bulk`).
 
 For tests, repairs and imports. Known limit: it does not write in a service's own transaction; for
 that see docs/producers.md.

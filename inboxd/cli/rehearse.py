@@ -97,9 +97,8 @@ class Rehearsing(Looking):
 def rehearse(kind: Kind, id: Id, *, given: Rehearsing) -> None:
     """Run the handlers of an event or command here, report the result, and roll it back.
 
-    The row does not change, whatever its status; a worker may run it at the same time. Effects
-    outside the database are not undone. The exit code is 0 if the row would succeed or be deferred,
-    else 1.
+    The row does not change in any status; a worker may run it at the same time. Effects outside the
+    database are not undone. The exit code is 0 if the row would succeed or be deferred, else 1.
     """
     from inboxd.rehearsal import handlers_of
 
@@ -141,7 +140,7 @@ def _bound(option: str, text: str) -> timedelta:
 
 
 def _registry(settings: "Settings") -> "Registry":
-    """Load all installed handlers, whatever worker.topics selects."""
+    """Load all installed handlers, regardless of worker.topics."""
     from inboxd.registry.plugins import load_registry
 
     worker = settings.worker.model_copy(update={"topics": ()})
@@ -165,9 +164,9 @@ def _warn(found: "RehearsedRow", handlers: "list[Handler]") -> None:
     names = ", ".join(each.name for each in handlers)
     remark(f"This runs {row} here{replay}. Its status: {found.status}. Handlers: {names}.")
     remark(
-        "Undone: rows that the handlers write through ctx.connection, and what they send or emit. "
-        "NOT undone: what handlers and their resources do elsewhere, such as HTTP requests, mail, "
-        "files and other connections; and numbers taken from sequences."
+        "Undone: rows that the handlers write through ctx.connection, send or emit. NOT undone: "
+        "effects of handlers and their resources elsewhere, such as HTTP requests, mail, files and "
+        "other connections; and numbers taken from sequences."
     )
     remark("The row is neither claimed nor locked: a worker may run it at the same time.")
 

@@ -143,7 +143,7 @@ def _add_prioritize(app: CommandGroup, filters: type[actions.RowFilter]) -> None
         ids: IdsOrNone = None,
         *,
         priority: Annotated[
-            int, typer.Option(metavar="N", help="Their priority: smaller numbers run first.")
+            int, typer.Option(metavar="N", help="The new priority: smaller numbers run first.")
         ],
         wanted: Any,
         given: actions.ActingOnRows,

@@ -41,7 +41,7 @@ def migrate(
     to: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Stop after inboxd's migration N; skip those of plugins.", min=1
+            metavar="N", help="Stop after inboxd's migration N; skip plugins' migrations.", min=1
         ),
     ] = None,
     grants: Annotated[

@@ -89,7 +89,7 @@ _TABLES = {
 
 
 def print_one(table: "HotTable", id: str, given: Showing) -> None:
-    """Print one row with its retry rules and what it created. Raises NotFound."""
+    """Print one row with its retry rules and the rows that it created. Raises NotFound."""
     from inboxd import operations
 
     wanted, settings = read_row_id(id), given.settings
@@ -103,7 +103,7 @@ def print_one(table: "HotTable", id: str, given: Showing) -> None:
 
     found = given.ask(look)
     withheld = found["withheld"]
-    told = [f"This role may not read: {', '.join(withheld)}."] if withheld else []
+    told = [f"This role cannot read: {', '.join(withheld)}."] if withheld else []
     if missing := found.get("names_missing"):
         told.append(missing[:1].upper() + missing[1:])
     if not (given.payload or withheld):

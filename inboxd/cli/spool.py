@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 app = CommandGroup(
     no_args_is_help=True,
-    help="Show webhooks that wait on this host's disk; drain them, discard those set apart.",
+    help="Show webhooks that wait on this host's disk; drain them, discard webhooks set apart.",
 )
 
 _FOLDERS = (

@@ -1,6 +1,6 @@
 """`inboxd status` and `inboxd workers`: workers, receivers, throughput, and the rows of each lane.
 
-Promises: counts that stop at a limit are shown with "+", and those of a sample with its age.
+Promises: counts that stop at a limit are shown with "+", and counts of a sample with its age.
 *See:* `operations/overview.py`, which reads the values; `cli/watching.py`, for `--watch`;
 `cli/figures.py`, for `--since`.
 """
@@ -161,7 +161,7 @@ _PROGRESS: columns.Columns = (
 
 
 def _lanes(most: int, most_failed: int) -> columns.Columns:
-    """Return the columns of lanes; counts stop at `most`, those of failed rows at `most_failed`."""
+    """Return the columns of lanes; counts stop at `most`, for failed rows at `most_failed`."""
     return (
         "kind",
         TableColumn("topic/queue", lambda lane: lane.get("topic") or lane.get("queue"), cut="left"),
@@ -197,7 +197,7 @@ def status(
             metavar="N",
             min=1,
             max=200,
-            help="With --since: at most N types and N lanes per kind; one line sums up the rest.",
+            help="With --since: at most N types and N lanes per kind; one line sums up all others.",
         ),
     ] = 20,
     *,

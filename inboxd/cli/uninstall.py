@@ -1,7 +1,7 @@
 """`inboxd uninstall`: removes inboxd from a database.
 
-Promises: it shows first what it drops and what stays; without `--yes` it asks, and refuses if there
-is no terminal. Known limit: see `inboxd.operations.uninstall`.
+Promises: it shows first the parts that it drops and the parts that stay; without `--yes` it asks,
+and refuses if there is no terminal. Known limit: see `inboxd.operations.uninstall`.
 """
 
 from collections.abc import Iterator

@@ -145,7 +145,7 @@ def drawn(found: dict[str, Any]) -> list[Table]:
 
 
 def _backlog(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the waiting rows of each topic and queue, most first; the rest as one row."""
+    """Return the waiting rows of each topic and queue, most first, small ones added up."""
     waiting = defaultdict[tuple[str, str], int](int)
     bound = False
     for lane in found["lanes"]:

@@ -126,7 +126,7 @@ class Inbox:
         payload: object = None,
         **fields: Unpack[EventFields],
     ) -> Emitted | Coroutine[Any, Any, Emitted]:
-        """Write one event; `fields` are those of `NewEvent`.
+        """Write one event; `fields` are the fields of `NewEvent`.
 
         In place of type and payload it takes a payload whose class names its type (`inboxd_event`).
         """
@@ -189,7 +189,7 @@ class Inbox:
         payload: object = None,
         **fields: Unpack[CommandFields],
     ) -> Sent | Coroutine[Any, Any, Sent]:
-        """Write one command; `fields` are those of `NewCommand`.
+        """Write one command; `fields` are the fields of `NewCommand`.
 
         In place of type and payload it takes a payload whose class names its type
         (`inboxd_command`).
@@ -368,7 +368,7 @@ class Inbox:
         payload: object = None,
         **fields: Unpack[WebhookFields],
     ) -> list[Delivery] | Coroutine[Any, Any, list[Delivery]]:
-        """Send one webhook; `fields` are those of `NewWebhook`.
+        """Send one webhook; `fields` are the fields of `NewWebhook`.
 
         Returns a receipt for each endpoint that gets it; empty: its type matches no endpoint.
         """

@@ -3,8 +3,8 @@
 Owns `NewStep`, the receipt of a batch, and how commands become JSON. Promises: mistakes that can be
 known (a cycle, an unknown step, a field that belongs to the whole batch) are refused before
 anything is sent; a batch larger than a page is opened, filled and closed, so that memory holds one
-page of it. Known limit: without a transaction those are several transactions: a batch that was left
-open expires.
+page of it. Known limit: without a transaction of the caller's each page commits by itself: a batch
+that was left open expires.
 """
 
 import json

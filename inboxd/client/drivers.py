@@ -195,8 +195,8 @@ def _refuse_if(in_transaction: object) -> None:
     if in_transaction:
         raise UsageError(
             "a transaction is open on this connection: a command that it sent is seen by no worker "
-            "before the commit, and its snapshot may not show the result. Commit first, or give a "
-            "pool or an engine."
+            "before the commit, and its snapshot possibly lacks the result. Commit first, or give "
+            "a pool or an engine."
         )
 
 
@@ -366,7 +366,7 @@ _DRIVERS = {
     ("sqlalchemy", "async_scoped_session"): Driver(
         _session_later, _session_alone_later, later=True
     ),
-    # A database's wrapper, and `django.db.connection`, the proxy for that of this thread.
+    # A database's wrapper, and `django.db.connection`, the proxy for this thread's wrapper.
     ("django", "BaseDatabaseWrapper"): Driver(_django, _django_alone),
     ("django", "ConnectionProxy"): Driver(_django, _django_alone),
     # Connections of handlers.

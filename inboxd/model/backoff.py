@@ -172,7 +172,7 @@ _KINDS: dict[str, type[Policy]] = {
 
 
 def policy_from(mapping: Mapping[str, object]) -> Policy:
-    """A policy from TOML (`kind`, `base`, …); missing values are those of `Exponential()`."""
+    """A policy from TOML (`kind`, `base`, …); missing values are taken from `Exponential()`."""
     return override(Exponential(), mapping)
 
 

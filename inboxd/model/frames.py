@@ -1,4 +1,4 @@
-"""The frames of a plugin in a traceback, without those of the code around it.
+"""The frames of a plugin in a traceback, without the frames of the code around it.
 
 Owns the definition of a plugin's frame: it belongs to a module below the plugin's top-level
 package. Known limit: modules that the plugin imports from another distribution do not count.

@@ -85,14 +85,14 @@ class Horizon:
         return found
 
     def forget(self) -> None:
-        """Forget all readings: the server may be another one."""
+        """Forget all readings: the server may be a different one."""
         self._server = None
         self._newest = 0
         self._open.clear()
         self._topics.clear()
 
     def take(self, reading: HorizonReading) -> bool:
-        """Take in a reading; False: the server is another one, or its ids were rewound.
+        """Take in a reading; False: the server is a different one, or its ids were rewound.
 
         In that case all earlier readings are forgotten, and this reading is the first.
         """

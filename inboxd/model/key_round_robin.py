@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class KeyRoundRobin:
-    """Ordering keys, the one that has waited longest first."""
+    """Ordering keys, the key that has waited longest first."""
 
     _round: deque[str] = field(default_factory=deque)
     _known: set[str] = field(default_factory=set)

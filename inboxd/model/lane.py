@@ -70,11 +70,11 @@ class Lanes:
         return bool(due)
 
     def forget(self) -> None:
-        """Forget all lanes: after a failover the server may be another one."""
+        """Forget all lanes: after a failover the server may be a different one."""
         self._lanes.clear()
 
     def ordered(self) -> list[Lane]:
-        """All lanes, the one that has waited longest for its turn first."""
+        """All lanes, the lane that has waited longest for its turn first."""
         return list(self._lanes.values())
 
     def took(self, lane: Lane) -> None:

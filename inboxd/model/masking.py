@@ -37,7 +37,7 @@ def redact(text: str, at_most: int | None = None) -> str:
 
 
 def _without_value(field: re.Match[str]) -> str:
-    """Remove the value of a field whose name is that of a secret."""
+    """Remove the value of a field that has the name of a secret."""
     return f"{field[1]}{MASK}" if _NAMES_A_SECRET.search(field[3]) else field[0]
 
 

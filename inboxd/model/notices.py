@@ -168,5 +168,5 @@ def _due_lanes(counts: Mapping[str, Any]) -> Iterator[tuple[str, str, int, float
         for row in counts[f"{kind}s"]:
             if row["state"] not in _NOT_DUE and not row["paused"]:
                 yield kind, row[place], row["due"] or 0, row["oldest"] or 0.0
-    for row in counts["lines"]:  # some of these rows may not be due: only their age counts
+    for row in counts["lines"]:  # some of these rows are possibly not due: only their age counts
         yield "event", row["topic"], 0, row["late"] or 0.0

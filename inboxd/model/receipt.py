@@ -38,8 +38,8 @@ class Receipt:
     """One request. For several topics, several events share one event id.
 
     receipt_id: version 7, made at reception, which is `received_at`. headers: JSON text with the
-    signature's headers and those that its source keeps, never Authorization or Cookie. hold: the
-    settings pause its source (only the database knows pauses by operators).
+    signature's headers and the headers that its source keeps, never Authorization or Cookie. hold:
+    the settings pause its source (only the database knows pauses by operators).
     """
 
     receipt_id: UUID

@@ -75,7 +75,7 @@ class StepGraph:
 def edges_of(steps: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """The steps that each step waited for, with the conditions, by name.
 
-    For steps whose edges were not kept, only those that it still waits for.
+    For a step whose edges were not kept, only the steps that it still waits for.
     """
     names = {step["name"] for step in steps}
     found: dict[str, dict[str, str]] = {}
@@ -91,7 +91,7 @@ def edges_of(steps: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
 
 
 def layers_of(edges: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
-    """The layer of each step: its longest chain of prerequisites; circles come below the rest."""
+    """The layer of each step: its longest chain of prerequisites; circles come below all others."""
     left = {name: len(needed) for name, needed in edges.items()}
     following = defaultdict[str, list[str]](list)
     for name, needed in edges.items():
@@ -145,7 +145,7 @@ def draw(steps: Sequence[Mapping[str, Any]], most: int = MOST) -> StepGraph:
 def _folded(
     steps: Sequence[Mapping[str, Any]], layers: Mapping[str, int], most: int
 ) -> dict[str, _Key]:
-    """The node of each step: its own, or one that it shares with similar steps.
+    """The node of each step: its own, or a node that it shares with similar steps.
 
     Similar steps have the same layer, status and type; or the same layer and status; or, with many
     layers, they are in adjacent layers.
@@ -194,7 +194,7 @@ def _bands(
 
 
 def _ordered(bands: list[list[_Key]], arrows: Mapping[tuple[_Key, _Key], str]) -> list[list[_Key]]:
-    """Order each band so that nodes stand below and above those that they are connected with."""
+    """Order each band so that connected nodes stand above and below each other."""
     above, below = defaultdict[_Key, list[_Key]](list), defaultdict[_Key, list[_Key]](list)
     for source, target in arrows:
         above[target].append(source)

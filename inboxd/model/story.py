@@ -69,7 +69,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class StoryNode:
-    """A row in the tree, with the rows that it created, and counts of those not shown.
+    """A row in the tree, with the rows that it created, and counts of rows not shown.
 
     hidden: count by status. unsure: there may be more than were counted. cut: its children were not
     read, since the tree was large or deep enough.

@@ -83,7 +83,7 @@ def title_from(type_: str) -> str:
 def one_line(text: str, longest: int) -> str:
     """A foreign text as one line of at most `longest` characters.
 
-    Control characters, and those that change the direction of writing, are replaced.
+    Control characters, and characters that change the direction of writing, are replaced.
     """
     short = text if len(text) <= longest else text[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return printable(short)

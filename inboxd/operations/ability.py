@@ -1,7 +1,7 @@
 """Checks whether a session can change anything: a standby cannot, and a role may lack rights.
 
-Owns the rights that an action needs beyond those of the operator's role. Promises that the check
-writes nothing.
+Owns the rights that an action needs beyond the rights of the operator's role. Promises that the
+check writes nothing.
 """
 
 from collections.abc import Mapping, Sequence

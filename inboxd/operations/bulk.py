@@ -57,7 +57,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Selects rows among those whose status allows an action; None selects any.
+    """Selects rows whose status allows an action; a field of None selects any.
 
     lane: topic or queue. until: only times before it. by: the time of a row that since and until
     select by, as in `store.finding.Filter`; None: created. entity: TYPE or TYPE:ID. error: a part

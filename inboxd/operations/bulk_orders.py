@@ -1,11 +1,10 @@
 """Orders bulk actions: actions on all rows that match, which workers carry out.
 
 Owns the orders. Promises: an order covers the matching rows that existed when it was given. The
-audit has an entry for each order, with the number of rows that are done.
-Known limits: the count of rows stops at `COUNTED_TO`, and after `LOOKED_AT` rows were looked at. An
-order does not cover a batch that is later opened inside another one.
-*See:* `operations/bulk_runs.py`, which carries orders out; `operations/order_controls.py`, which
-pauses, resumes and aborts them.
+audit has an entry for each order, with the number of rows that are done. Known limits: the count of
+rows stops at `COUNTED_TO`, and after `LOOKED_AT` rows were looked at. An order does not cover a
+batch that is later opened inside another batch. *See:* `operations/bulk_runs.py`, which carries
+orders out; `operations/order_controls.py`, which pauses, resumes and aborts them.
 """
 
 from collections.abc import Collection, Mapping
@@ -196,7 +195,7 @@ def statuses_of(verb: Verb) -> tuple[str, ...]:
 def document(row: Row) -> dict[str, Any]:
     """Return an order as JSON values. share: progress from 0 to 1; undone: aborted before it began.
 
-    selection: None, as the note, if the session's role may not read it.
+    selection: None, as the note, if the session's role cannot read it.
     """
     return {
         **{name: row[name] for name in _SHOWN},

@@ -58,7 +58,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with one point per step of its span. title: that of its type."""
+    """A chart with one point per step of its span. title: of its type."""
 
     of: Drawn
     title: str | None

@@ -43,9 +43,9 @@ _NONE: Final = OthersTouched()
 class Consequences:
     """Consequences for other rows.
 
-    batches: those of the rows. waiting: rows that wait for one of the rows. held: pairs of a row
-    and the unsettled command that has its unique key. in_place: number of rows that keep their
-    position in the line of their key; behind: rows behind one that blocks its key.
+    batches: of the rows. waiting: rows that wait for one of the rows. held: pairs of a row and the
+    unsettled command that has its unique key. in_place: number of rows that keep their position in
+    the line of their key; behind: rows behind a row that blocks its key.
     """
 
     batches: tuple[TouchedBatch, ...] = ()

@@ -134,7 +134,7 @@ async def flush(
 ) -> list[str]:
     """Make the waiting chunks of a batch topic, or of one key, due now; returns their keys.
 
-    At most 10,000 chunks, those that would be due first. Raises NotFound if no chunk waits.
+    At most 10,000 chunks, beginning with the earliest due one. Raises NotFound if no chunk waits.
     """
     async with session.connection.transaction():
         keys = await chunks.flush(session, topic, key, _MOST_CHUNKS)

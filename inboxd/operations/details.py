@@ -26,7 +26,7 @@ from inboxd.store.wakeups import HotTable
 
 _OF_SUSPECTS = ("suspect_group", "lone_crashes", "alone_fence")
 _DIED = "WorkerDied"
-# Fields that are null for a role that may not read contents.
+# Fields that are null for a role that cannot read contents.
 _WITHHELD = ("errors", "progress")
 # Fields about other rows, with the values that hide them.
 _ALONE: Mapping[str, Any] = {
@@ -54,7 +54,7 @@ async def details(
 
     tenants: cached names of tenants, for a process that looks more than once. payload: include
     payload, headers and result. raw: include the webhook of an event. The field `withheld` names
-    the contents that the session's role may not read; asking for them raises DatabaseError.
+    the contents that the session's role cannot read; asking for them raises DatabaseError.
     """
     if payload:
         session.refuse_withheld("payloads, headers and results")

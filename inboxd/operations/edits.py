@@ -173,8 +173,8 @@ def _check(wanted: CommandEdit) -> None:
 async def _state(session: Session, id: int, *, payload: bool) -> dict[str, Any]:
     """Return run_at, priority, queue, and the stored payload if asked for.
 
-    payload: None if it has more than `MOST` bytes. Raises DatabaseError for a role that may not
-    read payloads.
+    payload: None if it has more than `MOST` bytes. Raises DatabaseError for a role that cannot read
+    payloads.
     """
     found: dict[str, Any] = {**await store.edited(session, id), "payload": None}
     if payload:

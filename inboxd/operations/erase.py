@@ -179,18 +179,20 @@ async def _erase_history(
 
 
 async def require_rights(session: Session) -> None:
-    """Raise DatabaseError if the session's role may not erase."""
+    """Raise DatabaseError if the session's role is not allowed to erase."""
     if lacking := await lacking_rights(session, "erase"):
         raise DatabaseError(
-            f"this role may not erase: it lacks {', '.join(lacking)}; run the command as the "
-            "schema's owner; workers should not have that role"
+            f"this role is not allowed to erase: it lacks {', '.join(lacking)}; run the command as "
+            "the schema's owner; workers should not have that role"
         )
 
 
 def errors_after() -> str:
     """Return the errors that an erased row gets, as JSON text."""
     at = datetime.now(UTC).isoformat()
-    return orjson.dumps([{"at": at, "error": "Erased: what this row said was erased"}]).decode()
+    return orjson.dumps(
+        [{"at": at, "error": "Erased: the contents of this row were erased"}]
+    ).decode()
 
 
 def _counter(about: About, status: str) -> Counter[str]:

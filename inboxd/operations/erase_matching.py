@@ -57,8 +57,8 @@ async def matching(session: Session, text: bytes) -> Sequence[MatchedReceipt]:
 async def erase_matching(session: Session, text: bytes, terms: Terms) -> ErasedReceipts:
     """Erase the matching receipts; returns the numbers.
 
-    Raises Conflict while events of a matching receipt are held, DatabaseError if the role may not
-    erase; in both cases nothing is changed.
+    Raises Conflict while events of a matching receipt are held, DatabaseError if the role is not
+    allowed to erase; in both cases nothing is changed.
     """
     await require_rights(session)
     found, erased = await store.matching(session, text), ErasedReceipts()

@@ -138,7 +138,7 @@ async def rows_of(
 
 
 async def spread_of(session: Session, group: Group) -> Spread | None:
-    """Return a group's spread; None without a fingerprint. It omits what the role may not read."""
+    """Return a group's spread, as far as the role can read it; None without a fingerprint."""
     if group.fingerprint is None:
         return None
     types = list(group.types)[:TYPES]
@@ -168,8 +168,8 @@ async def trends_of(
     """Return the numbers of the last 24 hours, as in `Spread`, by kind and fingerprint.
 
     Two statements look at some of the newest rows of each group. It leaves out groups without a
-    fingerprint or with more than `TYPES` types, and those at the end of a list that together has
-    more than `_TREND_PAIRS` types.
+    fingerprint or with more than `TYPES` types, and groups at the end of a list with more than
+    `_TREND_PAIRS` types in all.
     """
     parts: dict[HotTable, list[tuple[str, str]]] = {"events": [], "commands": []}
     counted: list[Group] = []

@@ -51,7 +51,7 @@ class ArrivalTrend:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Throughput of one kind: total, by type and by lane, those with most executions first.
+    """Throughput of one kind: total, by type and by lane, most executions first.
 
     ended: rows that ended in each step. The parts of `types` add up to `whole`, and so do the parts
     of `lanes`.
@@ -78,7 +78,7 @@ class Flow:
 async def summaries(session: Session, span: Span, most: int) -> list[Summary]:
     """Summarize events and commands. most: types, and lanes, that are listed for each kind.
 
-    It runs two statements on statistics, one on samples, and one that reads titles for each kind.
+    It runs two statements on statistics, one on samples, and for each kind one that reads titles.
     """
     found = await statistics.read(
         *(session.connection, session.sql, span.resolution, span.since),
@@ -180,7 +180,7 @@ class _Apart:
         return [(self.kind, getattr(each, what)) for each in self.by[what]]
 
 
-# Keys: kind, "type" or "lane", and its name (None: the others).
+# Keys: kind, "type" or "lane", and its name (None: all others).
 _Trends = dict[tuple[str, str, str | None], list[list[int]]]
 
 

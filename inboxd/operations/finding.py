@@ -13,10 +13,9 @@ while it has not, for a list by the status of commands, and where days have inde
 which a search in time begins and ends follow from the order of ids: a row is created before it gets
 its id, and settled after. So no row above the id of a row that was created at T or later was
 settled before T, and no row below the id of a row that was settled before T was created at T or
-later.
-Known limits: this order is that of the server's clock, which may step back by at most `CLOCK`. A
-row that is settled, created or replayed while pages are read may be on a later page, or on none.
-*See:* `walks.py`, which walks through the rows; `store/finding.py`, after it.
+later. Known limits: this order relies on the server's clock, which may step back by at most
+`CLOCK`. A row that is settled, created or replayed while pages are read may be on a later page, or
+on none. *See:* `walks.py`, which walks through the rows; `store/finding.py`, after it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -101,7 +100,7 @@ async def find(
     """Find a page of rows by descending id, in one request.
 
     below: `next` of the page before. look: the most rows to look at; fewer, if these would take too
-    many blocks. read: reads the columns of the found rows. Raises DatabaseError if the role may not
+    many blocks. read: reads the columns of the found rows. Raises DatabaseError if the role cannot
     read a column that the filter uses.
     """
     if wanted.error is not None or wanted.by == "failed":
@@ -232,7 +231,7 @@ class ListRequest:
         return max(1, rows) if walk.fresh else rows
 
     async def walks(self, below: int, index: Index | None) -> list[Walk]:
-        """Return the walks that together visit all rows that may match. index: that of the view."""
+        """Return the walks that together visit all rows that may match. index: the view's index."""
         self._below = below
         statuses = frozenset(self.wanted.statuses)
         walks = [Walk(self, below)] if not statuses or statuses & HOT else []

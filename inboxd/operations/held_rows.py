@@ -65,7 +65,7 @@ class RowAction:
     to: str | None = None  # the new value of a row, for the audit
     ordered: bool = True  # whether it allows rows with an ordering key
     ends: bool = False  # whether it may end rows that wait for others
-    hint: str = ""  # for errors: what can be done with rows in other statuses
+    hint: str = ""  # for errors: actions for rows in other statuses
 
 
 async def hold(

@@ -26,7 +26,7 @@ _SPANS: Mapping[Span, tuple[Resolution, timedelta, timedelta]] = {
     "quarter": ("days", timedelta(days=1), timedelta(days=90)),
 }
 SPANS = tuple(_SPANS)
-# Outcomes of rows that ended; and those that a step counts.
+# Outcomes of rows that ended; and outcomes that a step counts.
 _ENDED = ("succeeded", "failed", "cancelled")
 _SHOWN = ("succeeded", "failed", "retried")
 

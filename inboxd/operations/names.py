@@ -1,9 +1,9 @@
 """Checks names that an operator gives against declared names.
 
-Owns which names are known: those that a worker, living or not, or `inboxd declare` has declared;
-for actions on rows, also names that rows have. Promises: a role that may not read declarations,
-such as a producer's, may use any name. Known limit: tenants, entities and names of batches are
-never declared, so they are not checked.
+Owns which names are known: names that a worker, living or not, or `inboxd declare` has declared;
+for actions on rows, also names that rows have. Promises: a role that cannot read declarations, such
+as a producer's, may use any name. Known limit: tenants, entities and names of batches are never
+declared, so they are not checked.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -49,7 +49,7 @@ async def check_known(
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Names that the caller has read. lanes: those of the overview."""
+    """Names that the caller has read. lanes: of the overview."""
 
     declared: names.Names | None
     lanes: Collection[Mapping[str, Any]]
@@ -133,7 +133,7 @@ async def _lanes(session: Session, kind: Named) -> list[dict[str, Any]]:
 async def _has_rows(
     session: Session, kind: Named, name: str, lanes: Collection[Mapping[str, Any]]
 ) -> bool:
-    """Whether unsettled rows have the name: an old one, or one that only a producer uses."""
+    """Whether unsettled rows have the name: an old name, or a name that only a producer uses."""
     of, _, column = kind.rpartition(" ")
     own = [lane for lane in lanes if lane["kind"] == (of or lane["kind"])]
     lined = [lane["topic"] for lane in own if lane["type"] == LINES]

@@ -71,7 +71,7 @@ async def abort_order(
     reason: str | None = None,
     tenants: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """Abort an order, which undoes one that has not begun. Raises NotFound; Conflict at its end."""
+    """Abort an order, or undo it before it begins. Raises NotFound; Conflict if it has ended."""
     async with session.connection.transaction():
         row = await _hold(session, id, tenants, "abort")
         await store.abort(session, id)

@@ -19,7 +19,7 @@ _SIZE: Final = f"{MOST // 1024} kB"
 async def payload_text(session: Session, id: int) -> str:
     """Return the payload of an unsettled command, indented.
 
-    Raises DatabaseError for a role that may not read it, NotFound, and Conflict for a payload of
+    Raises DatabaseError for a role that cannot read it, NotFound, and Conflict for a payload of
     more than `MOST` bytes.
     """
     session.refuse_withheld("payloads")

@@ -51,7 +51,7 @@ async def request_again(
     """Make the request of a receipt, or of the receipt of an event.
 
     original: with the headers as they came, not signed anew. Raises NotFound if the receipt or its
-    body is not kept, DatabaseError if this role may not read it, SettingsError for invalid keys.
+    body is not kept, DatabaseError if this role cannot read it, SettingsError for invalid keys.
     """
     row = await receipt_of(session, id, raw=True)
     body, kept = body_of(row), headers_of(row)

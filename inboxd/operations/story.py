@@ -115,7 +115,7 @@ async def created_by(
 async def origin_of(
     session: Session, kind: str, id: int, created_at: datetime, finished_at: datetime | None = None
 ) -> Member | None:
-    """Return the row that created another one; None if it was settled at a very different time.
+    """Return the row that created another row; None if it was settled at a very different time.
 
     created_at, finished_at: of the other row.
     """
@@ -223,7 +223,7 @@ def _add(sketch: Sketch, parent: Key, found: Sequence[Row], rows: int) -> list[K
 
 
 async def _note(session: Session, sketch: Sketch, replays: Sequence[Row]) -> None:
-    """Add notes to rows: what they wait for, their workflow steps, and their replays."""
+    """Add notes to rows: the rows they wait for, their workflow steps, and their replays."""
     members = sketch.members
     by_uuid = {member.uuid: member.key for member in members.values()}
     in_batches = [member.uuid for member in members.values() if member.batch_id is not None]

@@ -1,6 +1,6 @@
 """Types of events and commands: declarations, workers, retry rules, throughput.
 
-Owns which types are listed: those that workers declare, that topics are subscribed to, that wait,
+Owns which types are listed: types that workers declare, that topics are subscribed to, that wait,
 or that were processed within a day. Known limit: history may have rows of other types.
 """
 

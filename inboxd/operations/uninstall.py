@@ -1,13 +1,13 @@
 """Removes inboxd from a database: its schema with all rows, and its roles.
 
-Promises: it can show first what it drops; one transaction drops everything, so an interrupted run
-changes nothing; a second run has nothing to do. It drops nothing outside of the schema: it refuses
-if something outside depends on the schema, or if the schema contains foreign tables or materialized
-views, and names them. Plugins' tables stay; the record of their migrations is dropped. A role stays
-if another database uses it, or if it owns something.
-Known limits: foreign views, functions and sequences in the schema are dropped; the audit is dropped
-too, so the database has no record of the actor; a history of thousands of partitions needs one lock
-for each, so drop them first (`inboxd history drop`).
+Promises: it can show first the parts that it drops; one transaction drops everything, so an
+interrupted run changes nothing; a second run has nothing to do. It drops nothing outside of the
+schema: it refuses if something outside depends on the schema, or if the schema contains foreign
+tables or materialized views, and names them. Plugins' tables stay; the record of their migrations
+is dropped. A role stays if another database uses it, or if it owns something. Known limits: foreign
+views, functions and sequences in the schema are dropped; the audit is dropped too, so the database
+has no record of the actor; a history of thousands of partitions needs one lock for each, so drop
+them first (`inboxd history drop`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ class UninstallPlan:
 
 
 async def survey(session: Session, lease: timedelta) -> UninstallPlan:
-    """Find what is installed; a worker counts as living for one lease after its heartbeat."""
+    """Find the installed parts; a worker counts as living for one lease after its heartbeat."""
     schema = session.sql.schema
     contents = await store.contents(session)
     roles = await store.roles(session)

@@ -1,4 +1,4 @@
-"""Breakers of the settings, laid over those that plugins declare.
+"""Breakers of the settings, laid over the breakers that plugins declare.
 
 Promises that no fallback leads back to its own breaker: a command whose fallback waits, or falls
 back again, for the same target would do so for ever.

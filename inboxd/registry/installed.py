@@ -39,7 +39,7 @@ class InstalledPlugin:
 
 
 def installed(settings: Settings) -> list[InstalledPlugin]:
-    """All plugins of this environment by name, also those that the settings do not load."""
+    """All plugins of this environment by name, also plugins that the settings do not load."""
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     return [_look(point, settings) for point in points]
 

@@ -25,13 +25,12 @@ from inboxd.resilience.rules import BreakerRules
 class Registry:
     """All handlers by type; an event type may have several, a command type has exactly one.
 
-    in_topics: the handlers that name a topic, by topic and type; anywhere: the others, by type.
-    models, event_models: the commands and the events of a payload class.
-    topics: the declared topics; others are `single`. chunks: the chunk handlers of batch topics
-    here. relays: the topics whose events are published. only: the topics that this worker serves;
-    empty: all.
-    to_send: the schedules with the settings applied. lifespans, hooks: of all plugins, in order.
-    breakers: the rules of the declared breakers.
+    in_topics: the handlers that name a topic, by topic and type; anywhere: all other handlers, by
+    type. models, event_models: the commands and the events of a payload class. topics: the declared
+    topics; others are `single`. chunks: the chunk handlers of batch topics here. relays: the topics
+    whose events are published. only: the topics that this worker serves; empty: all. to_send: the
+    schedules with the settings applied. lifespans, hooks: of all plugins, in order. breakers: the
+    rules of the declared breakers.
     """
 
     events: Mapping[str, tuple[EventHandler, ...]]

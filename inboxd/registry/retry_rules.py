@@ -1,7 +1,7 @@
 """The retry rule of each declared type, in words, and its source.
 
 Promises: the rule shown is the rule applied, since both come from the same registry. Known limit:
-if workers differ, the one that joined last counts.
+if workers differ, the worker that joined last counts.
 """
 
 from dataclasses import asdict, dataclass, fields, replace

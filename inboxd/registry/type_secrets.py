@@ -1,7 +1,7 @@
 """The secret keys of each declared type's payload, from all of its handlers.
 
-Known limit: if workers differ, the one that joined last counts.
-*See:* `api/secret_keys.py`, which finds them.
+Known limit: if workers differ, the worker that joined last counts. *See:* `api/secret_keys.py`,
+which finds them.
 """
 
 from inboxd.registry.registry import Registry

@@ -329,7 +329,7 @@ def _note_ended(
         return
     if connection.is_closed():
         course.remarks.append(
-            "Its session has ended: the handler closed it, or the server did, perhaps after an "
+            "The session has ended: the handler closed it, or the server did, perhaps after an "
             "idle time in its transaction above --idle-timeout. All its writes are undone."
         )
     else:

@@ -39,9 +39,10 @@ from inboxd.store.pools import open_pool
 from inboxd.store.rehearsal import RehearsedRow, TableWrites, WrittenRow
 from inboxd.telemetry.logs import collected
 
-# The session of the handlers, and one that reads results of earlier steps if they ask for them.
+# The session of the handlers, and a session that reads results of earlier steps if they ask for
+# them.
 _SESSIONS = 2
-# Loggers of inboxd, whose lines are left out, except that of handlers' contexts.
+# Loggers of inboxd, whose lines are left out, except the logger of handlers' contexts.
 _OURS, _HANDLERS = "inboxd.", "inboxd.handler"
 _LEVELS = {"warning", "error", "critical"}
 # SQLSTATEs: lock timeout, statement timeout, missing right.

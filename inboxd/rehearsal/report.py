@@ -37,7 +37,7 @@ class SentRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeBatch:
-    """A batch or workflow that the handlers made; or (no kind) an existing one that they changed.
+    """A batch or workflow that the handlers made; or (no kind) an existing batch that they changed.
 
     size: number of members, or of added ones. open: it accepts more members.
     """

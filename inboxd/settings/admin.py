@@ -1,6 +1,6 @@
 """Settings of the admin interface: `[admin]`, the screens and the JSON API.
 
-Owns who may use it, with which role. Promises that no representation holds a token or a hash. Known
+Owns the users and their roles. Promises that no representation holds a token or a hash. Known
 limit: token files are read when the interface starts, and at each reload.
 """
 
@@ -182,9 +182,9 @@ class Admin(Section):
     )
     trusted_proxies: Addresses = Field(
         (),
-        description="Address ranges of proxies whose headers are trusted: X-Forwarded-For, "
-        "-Proto, -Host and -Prefix, and those of `proxy`. Set it when a proxy stands in front of "
-        "the screens.",
+        description="Address ranges of proxies whose headers are trusted: X-Forwarded-For, -Proto, "
+        "-Host and -Prefix, and the headers of `proxy`. Set it when a proxy stands in front of the "
+        "screens.",
     )
     local_role: RoleName | None = Field(
         None,
@@ -233,8 +233,8 @@ class Admin(Section):
     redact_keys: Annotated[Names, AfterValidator(_words)] = Field(
         _SECRETS,
         description="Parts of key names, in upper or lower case, whose values appear as ******** "
-        "in payloads, headers, results and errors of a row, on the screens and in the API. Add "
-        "those of your own secrets; an empty list masks nothing.",
+        "in payloads, headers, results and errors of a row, on the screens and in the API. Add the "
+        "parts that name your own secrets; an empty list masks nothing.",
     )
     hidden_types: Names = Field(
         (),

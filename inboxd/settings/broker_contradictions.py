@@ -16,7 +16,8 @@ from inboxd.settings.brokers import BUILT_IN, Broker, MessageSource, Relay
 from inboxd.settings.inbound_contradictions import points_into_text
 from inboxd.settings.sections import Settings
 
-# The settings that name what a source consumes, by the kind of its broker: exactly one is set.
+# The settings that name the streams or queues of a source, by the kind of its broker: exactly one
+# is set.
 _CONSUMED = {
     "kafka": ("kafka_topics",),
     "nats": ("nats_stream",),

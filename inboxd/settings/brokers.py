@@ -1,8 +1,8 @@
 """Brokers: `[brokers.NAME]`, `[relays.NAME]`, `[inbound.messages.NAME]`.
 
-Owns how a broker is reached, what is published to it, and what is consumed from it. Promises that
-no representation holds a password. Known limit: contradictions are refused by
-`inboxd.settings.load` (`inboxd/settings/broker_contradictions.py`).
+Owns the connections to brokers, the events that are published to them, and the messages consumed
+from them. Promises that no representation holds a password. Known limit: contradictions are refused
+by `inboxd.settings.load` (`inboxd/settings/broker_contradictions.py`).
 """
 
 from pathlib import Path
@@ -62,8 +62,8 @@ class Broker(Section):
     )
     mechanism: Literal["plain", "scram-sha-256", "scram-sha-512"] = Field(
         "scram-sha-512",
-        description="SASL mechanism of a Kafka user. Change it to the one that the Kafka brokers "
-        "require; plain needs tls.",
+        description="SASL mechanism of a Kafka user. Change it to the mechanism that the Kafka "
+        "brokers require; plain needs tls.",
     )
     tls: bool = Field(
         default=False,
@@ -84,7 +84,7 @@ class Broker(Section):
     virtual_host: str = Field(
         "/",
         min_length=1,
-        description="The RabbitMQ virtual host. Change it to the one that has your queues.",
+        description="The RabbitMQ virtual host. Change it to the host that has your queues.",
     )
     connect_timeout: Duration = Field(
         seconds(5),

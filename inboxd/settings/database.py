@@ -1,7 +1,7 @@
 """The connection to PostgreSQL.
 
 Owns `[database]`. Promises that the parts of a DSN are unambiguous. Known limit: `inboxd check`
-finds out whether the server answers and what its login may do.
+finds out whether the server answers and which rights the login has.
 """
 
 import re

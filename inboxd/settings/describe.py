@@ -43,7 +43,7 @@ _OF_SOURCES = {
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Dotted keys that differ: those that apply at once, and those that need a restart."""
+    """Dotted keys that differ. live: they apply at once; restart: they need a restart."""
 
     live: tuple[str, ...]
     restart: tuple[str, ...]

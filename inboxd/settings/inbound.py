@@ -315,9 +315,9 @@ class WebhookSource(Section):
     dedup_scope: Literal["source", "key"] = Field(
         "source",
         description="Requests among which a dedup key counts once. source: all requests of the "
-        "source; key: those that are signed with the same key. Set it to key if the keys belong to "
-        "senders that do not trust each other; a sender that changes its key may then deliver an "
-        "event twice.",
+        "source; key: requests that are signed with the same key. Set it to key if the keys belong "
+        "to senders that do not trust each other; a sender that changes its key may then deliver "
+        "an event twice.",
     )
     ordering_key: Reference | None = Field(
         None,

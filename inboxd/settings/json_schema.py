@@ -64,7 +64,7 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": _DRAFT,
         "title": "Settings of inboxd",
-        "description": "config.toml: docs/reference/settings.md has the same.",
+        "description": "config.toml: docs/reference/settings.md describes the same settings.",
         "type": "object",
         "additionalProperties": False,
         "properties": sections,
@@ -115,7 +115,7 @@ def _or_nothing(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _retry(section: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a retry policy: those of `[retry]`, and those that only handlers may set."""
+    """The keys of a retry policy: the keys of `[retry]`, and further ones for handlers."""
     known = {
         key: {name: value for name, value in field.items() if name != "default"}
         for key, field in section["properties"].items()

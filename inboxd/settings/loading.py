@@ -1,9 +1,9 @@
 """Loading: the sources become one `Settings`, or one list of problems.
 
-Promises that all problems are reported at once, each with its place, its key and what is allowed:
-unreadable sources, invalid values and contradictions; and that no problem is reported that only
-follows from another. How: invalid values are removed until the rest validates, and then count as
-unknown; a rule that rests on an unknown value is not applied (`Settings.knows`).
+Promises that all problems are reported at once, each with its place, its key and the allowed
+values: unreadable sources, invalid values and contradictions; and that no problem is reported that
+only follows from another. How: invalid values are removed until the remaining settings validate,
+and then count as unknown; a rule that rests on an unknown value is not applied (`Settings.knows`).
 Known limit: a contradiction with an invalid value is reported once that value is valid.
 """
 

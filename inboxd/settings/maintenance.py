@@ -51,8 +51,8 @@ class History(Section):
     )
     stats_hours: Annotated[Duration, at_least(15)] = Field(
         timedelta(days=90),
-        description="Retention of the statistics per hour, also those of tenants, at least 15 "
-        "days. Shorten it when they grow large; lengthen it for older charts by local days.",
+        description="Retention of the statistics per hour, including tenants' statistics, at least "
+        "15 days. Shorten it when they grow large; lengthen it for older charts by local days.",
     )
     stats_days: Annotated[Retention, at_least(30)] = Field(
         None,

@@ -38,8 +38,8 @@ class OutboundHttp(Section):
     )
     max_answer: Size = Field(
         64 * 1024,
-        description="Maximum bytes of an answer's body that are read; the rest is dropped. Raise "
-        "it if more of the answers must be kept.",
+        description="Maximum bytes of an answer's body that are read; further bytes are dropped. "
+        "Raise it if more of the answers must be kept.",
     )
     keep_answer: Size = Field(
         4 * 1024,

@@ -72,8 +72,9 @@ class Queue(Section):
         None,
         min_length=1,
         max_length=200,
-        description="Breaker of all its commands, besides those that their handlers declare; "
-        "unset: none. Set it when all of them call one target. Give all workers the same value.",
+        description="Breaker of all its commands, besides the breakers that their handlers "
+        "declare; unset: none. Set it when all of them call one target. Give all workers the same "
+        "value.",
     )
 
     def over(self, below: Self) -> Self:
@@ -120,8 +121,8 @@ class TopicOverride(Section):
     )
     retry: dict[str, Any] | None = Field(
         None,
-        description="Keys of a retry policy that override those of the handlers. Set it when the "
-        "services that they depend on fail more often, or for longer.",
+        description="Keys of a retry policy that override the handlers' own policies. Set it when "
+        "the services that they depend on fail more often, or for longer.",
     )
     total_concurrency: int | None = Field(
         None,
@@ -230,8 +231,8 @@ class TypeOverride(Section):
     )
     retry: dict[str, Any] | None = Field(
         None,
-        description="Keys of a retry policy that override those of the handler. Set it when the "
-        "service that it depends on fails more often, or for longer.",
+        description="Keys of a retry policy that override the handler's own policy. Set it when "
+        "the service that it depends on fails more often, or for longer.",
     )
     unhandled: Unhandled | None = Field(
         None,
@@ -240,8 +241,8 @@ class TypeOverride(Section):
     )
     retention: Annotated[Duration | None, at_least(1, BY_DAYS)] = Field(
         None,
-        description="Retention of settled rows of the type, if shorter than that of [history]: "
-        "for a type that fills history.",
+        description="Retention of settled rows of the type, if shorter than in [history]: for a "
+        "type that fills history.",
     )
 
 

@@ -1,7 +1,7 @@
 """Secret files that other accounts may read.
 
 Promises that a file is reported only if another account of this machine can in fact read it, by its
-mode and those of the folders above. Known limit: access control lists are ignored.
+mode and the modes of the folders above. Known limit: access control lists are ignored.
 """
 
 import os

@@ -122,7 +122,7 @@ class Settings(BaseSettings):
 
     @property
     def all_queues(self) -> dict[str, Queue]:
-        """The queues that have settings: `[queues]`, over those of targets."""
+        """The queues that have settings: `[queues]`, laid over the queues of targets."""
         queues = {
             f"http.{name}": each.of_queue(f"http.{name}") for name, each in self.targets.items()
         }

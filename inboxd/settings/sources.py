@@ -1,8 +1,8 @@
 """Sources of settings: the environment, secret files, the TOML file.
 
 Owns how each is read, and their order: the first that has a value wins. Promises that an unreadable
-source is reported, and that the others are read. Known limit: an unreadable TOML file could hold
-any setting, so all settings count as unknown.
+source is reported, and that all other sources are read. Known limit: an unreadable TOML file could
+hold any setting, so all settings count as unknown.
 """
 
 import tomllib

@@ -1,4 +1,4 @@
-"""Messages about invalid values: the place, the key, what is allowed.
+"""Messages about invalid values: the place, the key, the allowed values.
 
 Promises that no message holds a secret. Known limit: the setting that was meant is guessed by its
 spelling alone.

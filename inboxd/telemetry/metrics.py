@@ -71,7 +71,7 @@ class _Registry(CollectorRegistry):
             yield family
 
     def restricted_registry(self, names: Iterable[str]) -> RestrictedRegistry:
-        """A view of the series of these names, without those that are left out."""
+        """A view of the series of these names, without the `…_created` series."""
         return super().restricted_registry(name for name in names if not name.endswith(_LEFT_OUT))
 
 
@@ -285,7 +285,7 @@ class Metrics:
         )
         self.chunk_events = self._histogram(
             "inboxd_chunk_events",
-            "Events in the chunks that were run, whatever their outcome.",
+            "Events in the chunks that were run, with any outcome.",
             _CHUNK_BUCKETS,
             "topic",
         )

@@ -373,7 +373,7 @@ def _families() -> tuple[dict[str, CounterMetricFamily], dict[str, HistogramMetr
         ),
         "reprocessed": counter(
             "inboxd_reprocessed",
-            "Executions of rows that had failed before, by what they follow and by outcome.",
+            "Executions of rows that had failed before, by cause (retry or replay) and by outcome.",
             labels=["kind", "type", "after", "outcome"],
         ),
         "failures": counter(

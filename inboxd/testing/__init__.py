@@ -2,7 +2,7 @@
 
 `run_event`, `run_command` and `run_chunk` need no PostgreSQL (`running`); the fixture `inbox` of
 the pytest plugin gives a `TestInbox` (`pytest_plugin`). Names are loaded when they are first used:
-pytest loads the plugin for each test suite, also for those that never use it.
+pytest loads the plugin for each test suite, even if that never uses it.
 """
 
 from importlib import import_module

@@ -58,9 +58,8 @@ async def drain(
 ) -> Sequence[Running] | None:
     """Run a worker until no row is due; after `within` seconds, return the handlers still running.
 
-    connection: to look for due rows; time: for `ctx.now()`; resources: in place of those that
-    lifespans would yield; other lifespans are opened. Raises DrainTimeout for a hook that does not
-    end.
+    connection: to look for due rows; time: for `ctx.now()`; resources: in place of the lifespans'
+    own; other lifespans are opened. Raises DrainTimeout for a hook that does not end.
     """
     clock.set(time)
     monitor = LoopMonitor(stall_timeout=within, on_stall=_nothing, on_lag=_nothing)

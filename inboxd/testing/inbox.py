@@ -88,7 +88,7 @@ class TestInbox:
     ) -> None:
         """Open the inbox in a migrated database, and declare the plugins there.
 
-        resources: by type, in place of those that lifespans would yield.
+        resources: by type, in place of the lifespans' own.
         """
         logs.follow()
         self.dsn = dsn
@@ -123,7 +123,7 @@ class TestInbox:
     def emit(self, type: EventPayload, **fields: Unpack[EventFields]) -> Emitted: ...
 
     def emit(self, type: Any, payload: object = None, **fields: Unpack[EventFields]) -> Emitted:
-        """Write an event, as a producer does; the arguments are those of `inboxd.client`."""
+        """Write an event, as a producer does; the arguments are as in `inboxd.client`."""
         return self._write(lambda to: self._client.emit(to, type, payload, **fields))
 
     def emit_many(self, events: Iterable[NewEvent | EventPayload]) -> list[Emitted]:
@@ -137,7 +137,7 @@ class TestInbox:
     def send(self, type: CommandPayload, **fields: Unpack[CommandFields]) -> Sent: ...
 
     def send(self, type: Any, payload: object = None, **fields: Unpack[CommandFields]) -> Sent:
-        """Write a command, as a producer does; the arguments are those of `inboxd.client`."""
+        """Write a command, as a producer does; the arguments are as in `inboxd.client`."""
         return self._write(lambda to: self._client.send(to, type, payload, **fields))
 
     def send_many(self, commands: Iterable[NewCommand | CommandPayload]) -> list[Sent]:

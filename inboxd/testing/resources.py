@@ -1,4 +1,4 @@
-"""The resources of a test: its values replace those that the plugin's lifespans yield.
+"""The resources of a test: its values replace the values that the plugin's lifespans yield.
 
 Promises that no lifespan is opened, and that a missing value, or a value that no lifespan yields,
 is a mistake of the test: an error, never an outcome of the handler.

@@ -45,7 +45,7 @@ from inboxd.testing.sent import AllSent, GivenResults, look
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Result(AllSent):
-    """The outcome of a handler, and what it sent, which is empty unless it succeeded.
+    """The outcome of a handler, and the rows that it sent: none unless it succeeded.
 
     `progress` is everything that it reported, for any outcome. `items`: for a chunk, the outcome of
     each of its events.
@@ -57,7 +57,7 @@ class Result(AllSent):
     items: tuple[Outcome, ...] = ()
 
     def __repr__(self) -> str:
-        """The outcome, and the types of what it sent, in one line."""
+        """The outcome, and the types of the sent rows, in one line."""
         parts = [_shown(self.outcome)]
         parts += [f"sent {each.type}" for each in self.commands]
         parts += [f"emitted {each.type}" for each in self.events]

@@ -83,7 +83,7 @@ class TestServer:
     def make_template(self, plugins: Collection[str] = ()) -> TestDatabase:
         """Make a database with inboxd's schema and the tables of plugins, to be copied.
 
-        plugins: only those of these names; empty: all that are installed. Raises DatabaseError,
+        plugins: only plugins of these names; empty: all installed ones. Raises DatabaseError,
         SchemaError or PluginError.
         """
         return self._run(partial(self._make_template, plugins))

@@ -289,7 +289,7 @@ def test_workers_role_cannot_erase(
         "EXECUTE on inboxd.begin_census",
     ):
         assert lacking in refused.err
-    assert refused.err.startswith("inboxd: this role may not erase: ")
+    assert refused.err.startswith("inboxd: this role is not allowed to erase: ")
     assert "owner" in refused.err
 
 

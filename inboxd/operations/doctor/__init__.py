@@ -3,7 +3,7 @@
 Owns the list of checks, and the handling of a check that fails. Promises: nothing is changed; each
 check has its own bounded transaction, so a check that takes too long or lacks a privilege becomes a
 finding and does not stop other checks; the cost does not depend on the size of history. Known
-limit: it uses the settings of its command (lease, queues), not those of workers.
+limit: it uses the settings of its command (lease, queues), not the workers' settings.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -88,9 +88,9 @@ async def examine(
 ) -> AsyncGenerator[tuple[str, Finding], None]:
     """Yield every finding with its group.
 
-    seconds: time limit of a statement; None: the default.
-    Raises DatabaseError if the connection is lost, or the role may not see the schema. It stops
-    after `schema.version` if this release does not work with the schema.
+    seconds: time limit of a statement; None: the default. Raises DatabaseError if the connection is
+    lost, or the role cannot see the schema. It stops after `schema.version` if this release does
+    not work with the schema.
     """
     for group, checks in GROUPS.items():
         for check in checks:

@@ -1,6 +1,6 @@
 """Checks rights, sequences and owners, which a restore, a replica or a tool may change.
 
-Known limits: it does not check rights that plugins were granted, nor plugins' own tables.
+Known limits: it checks neither rights that plugins were granted nor plugins' own tables.
 """
 
 from collections.abc import AsyncIterator, Sequence

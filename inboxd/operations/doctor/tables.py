@@ -1,4 +1,4 @@
-"""Checks whether vacuum keeps tables small, or what stops it; checks locks and sizes.
+"""Checks whether vacuum keeps tables small, and what prevents it; locks and sizes.
 
 Owns the checks of group "tables". Known limit: numbers of rows are PostgreSQL's estimates, which
 lag by seconds.

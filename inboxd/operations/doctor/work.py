@@ -122,7 +122,7 @@ def _judge_lane(
 
 
 async def dead_letters(look: Look) -> AsyncIterator[Finding]:
-    """Check the numbers of dead letters: all, and those of the last hour."""
+    """Check the numbers of dead letters: in all, and in the last hour."""
     connection, sql = look.session.connection, look.session.sql
     hour = await statistics.lately(connection, sql, timedelta(hours=1), apart=("kind",))
     grown = {each.kind: each.outcome("failed") for each in hour.figures}
@@ -131,7 +131,7 @@ async def dead_letters(look: Look) -> AsyncIterator[Finding]:
         rows = await listing.lanes(look.session, table)
         failed, lately = sum(row["failed"] for row in rows), grown.get(kind, 0)
         verdict = thresholds.FAILED_ROWS.judge(failed)
-        if failed:  # without dead letters, all those of the last hour were settled since
+        if failed:  # without dead letters, all failures of the last hour were settled since
             verdict = max(
                 verdict, thresholds.FAILED_LAST_HOUR.judge(lately), key=lambda each: each.rank
             )
