@@ -125,7 +125,7 @@ def act(
     wanted: RowFilter,
     given: ActingOnRows,
 ) -> None:
-    """Run an action on the named rows, or on all that match; print the result."""
+    """Run an action on the named rows, or on all rows that match; print the result."""
     selection = selected(action, ids, wanted, given)
     if selection is None:
         _on_named(table, action, [read_row_id(each) for each in ids or ()], given)
@@ -162,7 +162,7 @@ def move(
     to: "datetime | int",
     given: ActingOnRows,
 ) -> "tuple[int, ...]":
-    """Change the time or priority of named rows, or order a bulk action for all that match.
+    """Change the time or priority of named rows, or order a bulk action for all rows that match.
 
     Returns the rows that were changed.
     """

@@ -29,9 +29,10 @@ IdsOrNone = Annotated[
     ),
 ]
 
-_REPLAY = "Run dead letters again: the named ones (all or none), or all that match."
+_REPLAY = "Run dead letters again: named rows (all or none), or all rows that match a filter."
 _DISMISS = (
-    "Dismiss dead letters without running them: the named ones (all or none), or all that match."
+    "Dismiss dead letters without running them: named rows (all or none), or all rows that match a "
+    "filter."
 )
 _BY_HAND = "4711 --reason 'sent by hand'"
 _CANCEL = "Cancel commands that have not ended; the worker of a running one is asked to stop it."
@@ -107,8 +108,8 @@ def _add_reschedule(app: CommandGroup, table: "HotTable", filters: type[actions.
 
     @app.command(
         options={"wanted": filters},
-        help=f"Reschedule {table} that have not started: the named ones (all or none); with "
-        "--background, all that match.",
+        help=f"Reschedule {table} that have not started: named rows (all or none); with "
+        "--background, all rows that match.",
         epilog=_examples(
             table, "reschedule", "4711 --at 2h", "--type report.make --at 2h --background"
         ),
@@ -150,7 +151,7 @@ def _add_prioritize(app: CommandGroup, filters: type[actions.RowFilter]) -> None
     ) -> None:
         """Change the priority of commands that have not started.
 
-        It changes the named ones (all or none); with --background, all that match.
+        It changes named rows (all or none); with --background, all rows that match.
         """
         if done := actions.move("commands", "prioritize", ids, wanted, priority, given):
             told = f"Priority {priority}: command {', '.join(map(str, done))}"

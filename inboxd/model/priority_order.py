@@ -17,7 +17,7 @@ class Ask(NamedTuple):
     """One claim: the lanes of a level together, a queue that is claimed by itself, or suspects."""
 
     level: float
-    queue: str  # "": not a queue by itself
+    queue: str  # "" unless it is a queue by itself
     lanes: Sequence[Lane] = ()
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 @dataclass(slots=True)
 class ReceivedEvent:
-    """An event to be written for one topic, or (topic None) for all that subscribe to its type.
+    """An event to be written for one topic, or (topic None) for all topics of its type.
 
     payload, headers: JSON text. broken: why it is a dead letter at once; its payload then has the
     body as text or base64.

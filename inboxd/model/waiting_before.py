@@ -33,7 +33,7 @@ def behind(kind: str, holder: Facts, facts: Facts) -> WaitingCause:
 
 
 def stuck(kind: str, before: Facts, facts: Facts) -> WaitingCause | None:
-    """A cause in the type of the row before that an operator has to end; None: there is none.
+    """A cause that an operator must end, in the type of the row before; None: no such cause.
 
     If it has the row's own type, the row's own causes include it.
     """

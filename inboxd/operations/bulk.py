@@ -155,12 +155,12 @@ async def preview(
     expected: ExpectedRows | None = None,
     settings: Settings | None = None,
 ) -> ActionPreview:
-    """Preview an action on named rows, or on all that match.
+    """Preview an action on named rows, or on all rows that match.
 
     settings: if given, the preview has the consequences for other rows, by these settings. Raises
-    NotFound and Conflict as the action does; NotFound for an unknown batch or group, UsageError for
-    the beginning of several groups. Known limit: only the action itself finds some conflicts, such
-    as a unique key that is taken.
+    NotFound and Conflict as the action does; NotFound for an unknown batch or group, UsageError if
+    several groups have this beginning. Known limit: only the action itself finds some conflicts,
+    such as a unique key that is taken.
     """
     if isinstance(wanted, Selection):
         match = await match_of(

@@ -83,7 +83,7 @@ class ShownRows:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """The counted rows. whole: whether they are all that match; last: the largest id."""
+    """The counted rows. whole: whether they are all matching rows; last: the largest id."""
 
     count: int
     whole: bool

@@ -96,7 +96,7 @@ class Spread:
 async def whole_name(session: Session, group: str) -> str:
     """Return the fingerprint of the failure group with this name, or this beginning of a name.
 
-    Raises NotFound for an unknown group, UsageError for the beginning of several names.
+    Raises NotFound for an unknown group, UsageError if several names have this beginning.
     """
     found = await store.groups_from(session, group)
     if group in found:

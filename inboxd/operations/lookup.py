@@ -34,8 +34,8 @@ _SETTLED_WITHIN = timedelta(days=1)
 class Hit:
     """A found row or name.
 
-    by: what matched, such as "uuid". kind: of the row; or "event type", "topic" and so on. id: of
-    the row; name: of anything else, or of a receipt.
+    by: the matched property, such as "uuid". kind: the row's, or "event type", "topic" and so on.
+    id: the row's; name: of a receipt, a type, a topic and so on.
     """
 
     by: str

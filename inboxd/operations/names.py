@@ -49,7 +49,7 @@ async def check_known(
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Names that the caller has read. lanes: of the overview."""
+    """Names that the caller has read. lanes: rows of the overview."""
 
     declared: names.Names | None
     lanes: Collection[Mapping[str, Any]]

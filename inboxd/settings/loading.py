@@ -44,7 +44,7 @@ def load(
     *,
     docker_secrets: Path = DOCKER_SECRETS,
 ) -> Settings:
-    """Read the settings; `path` is the TOML file, None for none.
+    """Read the settings; path: the TOML file; None: no file.
 
     Raises `SettingsError` that lists every problem, one a line.
     """

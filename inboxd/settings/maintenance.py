@@ -106,7 +106,7 @@ class Dedup(Section):
 
     window: Duration = Field(
         timedelta(days=30),
-        description="Retention of the dedup keys; longer than the longest time after which a "
+        description="Retention of the dedup keys. It must exceed the longest time after which a "
         "producer repeats an event. Shorten it when the keys take too much space.",
     )
     sources: dict[str, DedupSource] = Field(

@@ -11,7 +11,7 @@ from pydantic import Field
 from inboxd.settings.base import Section, seconds
 from inboxd.settings.values import Duration, Names, Size
 
-# How events are treated that no living worker handles.
+# Treatment of events that no living worker handles.
 Unhandled = Literal["keep", "dead", "ignore"]
 
 

@@ -33,7 +33,7 @@ from inboxd.settings.overrides import (
 from inboxd.settings.processing import Commands, Events, Unhandled, Wakeups, Worker
 from inboxd.settings.telemetry import Http, Logs
 
-Key = tuple[str, ...]  # the names of tables, and of a setting in the last of them
+Key = tuple[str, ...]  # the names of tables, and of a setting in the last table
 
 ANY = "*"
 NOTHING_KNOWN: Key = ()  # in `unknown` it stands for all settings
@@ -131,7 +131,7 @@ class Settings(BaseSettings):
         return queues
 
     def unhandled(self, type_: str) -> Unhandled:
-        """How events of a type are treated while no living worker handles them."""
+        """The treatment of a type's events while no living worker handles them."""
         own = self.types.get(type_)
         return (own and own.unhandled) or self.events.unhandled
 

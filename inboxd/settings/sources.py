@@ -65,7 +65,7 @@ class Sources:
 
 
 def gather(path: Path | None, environ: Mapping[str, str], docker: Path) -> Sources:
-    """Read all sources; `path` is the TOML file, None for none."""
+    """Read all sources; path: the TOML file; None: no file."""
     found = Sources()
     base = [_environment(environ, found), *([_toml(path, found)] if path else [])]
     found.layers.extend((base[0], *_secret_layers(base, environ, docker, found), *base[1:]))

@@ -43,7 +43,7 @@ class Notifier:
         self._send("WATCHDOG=1")
 
     async def feed_watchdog(self, healthy: Callable[[], bool]) -> None:
-        """Feed the watchdog while `healthy()`, until cancelled; return if it is not active."""
+        """Feed the watchdog while `healthy()` is true; return if the watchdog is not active."""
         if self.watchdog_interval is None:
             return
         while True:

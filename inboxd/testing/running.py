@@ -280,7 +280,7 @@ def context_of(
 
 @contextmanager
 def told(now: datetime | None) -> Iterator[None]:
-    """Set the time of `ctx.now()` for the block. Raises UsageError for one without a zone."""
+    """Set the time of `ctx.now()` for the block. Raises UsageError for a time without a zone."""
     if now is None:
         yield
         return

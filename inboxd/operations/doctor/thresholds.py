@@ -20,7 +20,7 @@ DAYS_AHEAD_ENOUGH = 3
 # Time since retention should have dropped a partition.
 RETENTION_SECONDS = Levels(notice=None, warning=2 * 86_400, critical=None)
 
-# Dead rows as a multiple of autovacuum's threshold; fewer than the least are ok.
+# Dead rows as a multiple of autovacuum's threshold; fewer rows than the minimum are ok.
 DEAD_TIMES_DUE = Levels(notice=2, warning=5, critical=50)
 DEAD_ROWS_LEAST = 20_000
 
