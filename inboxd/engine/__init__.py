@@ -2,15 +2,15 @@
 
 - The loop: `processor`; its sleep: `wakeup`, `listener`.
 - A handler's run: `execution`, in a thread by `threads`, in a process by `handler_process`. Its
-  outcome: `judge`, `outcomes`; failures that are not the row's: `losses` (outages), `versions`
+  outcome: `judge`, `outcomes`; failures that the row did not cause: `losses` (outages), `versions`
   (payloads too new for this worker). Its log lines: `row_log`. Its batch: `batch_folder`.
 - For plugins: `resources` (opened by their lifespans), `hooks` (called at starts, ends, failures).
-- Targets: `breakers` (which are down), `breaker_upkeep` (shares that with other workers),
+- Targets: `breakers` (state of each target), `breaker_upkeep` (shares states with other workers),
   `target_calls` (reports runs to breakers), `endpoints` (of webhooks, and their failures).
 - The worker: `lease` (its heartbeat), `controls` (which lanes it leaves alone), `queues` (their
-  current settings), `exclusive_run` (a suspect runs with nothing beside it), `fleet` (the other
-  workers), `parts` (the objects that all of these share).
+  current settings), `exclusive_run` (a suspect runs alone), `fleet` (the other workers), `parts`
+  (the objects that all of these share).
 
-Known limit: the engine knows neither events nor commands; which rows come, and what a page of them
-is, belongs to `inboxd.events` and `inboxd.commands`.
+Known limit: the engine knows neither events nor commands; `inboxd.events` and `inboxd.commands`
+decide which rows are claimed, and run a page of them.
 """

@@ -1,10 +1,9 @@
-"""Keeps a worker's breakers the same as those of others: writes its changes, and reads theirs.
+"""Shares breakers between workers: writes this worker's changes, and reads other changes.
 
-Owns the loop that does so, and that takes a probe when a break is over: when a change is notified,
-and twice a second, so that all workers follow within a second. Promises that a probe belongs to one
+Owns a loop that runs twice a second and at each notified change, so that all workers follow within
+a second. The loop also takes a probe when a break is over. Promises that a probe belongs to one
 worker. Known limit: a probe for which no row waits here passes to other workers only when its time
-is over.
-*See:* `breakers`, before it; `store/breakers.py`, after it.
+is over. *See:* `breakers`, before it; `store/breakers.py`, after it.
 """
 
 import time
@@ -23,9 +22,9 @@ from inboxd.telemetry.metrics import Metrics
 _log = get_logger(__name__)
 
 _EVERY = 0.5
-# Seconds for which a probe is taken; this worker uses it for less by the margin.
+# Seconds for which the database reserves a probe; this worker stops using it a margin earlier.
 _PROBE, _MARGIN = 10.0, 1.0
-# Seconds for which other workers come first after a probe that ended here without a result.
+# Seconds for which other workers may take the next probe first, after a probe here had no result.
 _OTHERS_TURN = 2.0
 
 
@@ -39,7 +38,7 @@ class BreakerUpkeep:
         self._me = me
         self._metrics = metrics
         self._reads = True
-        # By breaker: until when other workers come first, by the monotonic clock.
+        # Time (monotonic) until which other workers may take the probe first, by breaker.
         self._rests: dict[str, float] = {}
 
     async def keep(self) -> None:
@@ -55,7 +54,7 @@ class BreakerUpkeep:
                 self._reads = False
 
     async def turn(self) -> None:
-        """Write this worker's changes, read those of others, take the probes that are due."""
+        """Write this worker's changes, read the other workers' changes, and take due probes."""
         if not self._breakers.by_name:
             return
         for name, breaker in self._breakers.by_name.items():
@@ -101,12 +100,12 @@ class BreakerUpkeep:
             rest = 0.0
             version = await store.close(connection, self._sql, name, breaker.version)
         if version is None or breaker.unwritten != change:
-            return  # another worker was faster: the next read has its change
+            return  # another worker was faster: the next reading finds its change
         breaker.written(version)
         self._report(breaker, change, rest)
 
     async def _probe(self, connection: Connection, breaker: Breaker) -> None:
-        """Take the probe of a breaker that is due, or keep the one that is in use."""
+        """Take the breaker's probe if it is due; renew a probe that is in use."""
         now, name = time.monotonic(), breaker.name
         if breaker.is_probing and breaker.in_use and breaker.probe_until - now < _PROBE / 2:
             if await store.keep_probe(

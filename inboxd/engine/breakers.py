@@ -1,12 +1,11 @@
-"""Breakers as this worker knows them: rows that need a target which is down are left alone.
+"""Breakers of one worker: rows that need a target which is down are not claimed.
 
-Owns the breakers of one worker, and what follows from them. Promises that a type whose breaker is
-open is left alone like a paused one; that a probe belongs to this worker alone; that with the
-database away breakers go on by the calls of this worker; and that names which only calls give (a
-host of `http.request`, `ctx.breaker`) are bounded: each called name has a breaker, and the least
-recently called one is forgotten for it.
-*See:* `inboxd.resilience.breaker`, which decides; `breaker_upkeep`, which shares them with other
-workers; `controls`, which asks; `target_calls`.
+Owns the breakers, and the lists of rows that must wait for them. Promises that a type whose breaker
+is open is treated like a paused type; that only one worker uses a probe; that breakers still follow
+this worker's own calls while the database is away; and that the number of undeclared breakers
+(hosts of `http.request`, names of `ctx.breaker`) is bounded: a new one replaces the least recently
+called one. *See:* `inboxd.resilience.breaker`, which decides; `breaker_upkeep`, which shares them
+with other workers; `controls`, which asks; `target_calls`.
 """
 
 import time
@@ -24,25 +23,26 @@ from inboxd.telemetry.metrics import Metrics
 
 # A row, by its kind and id.
 Holder = tuple[str, int]
-# The most breakers without a declaration: each costs memory, and series of metrics.
+# Maximum number of undeclared breakers: each needs memory and series of metrics.
 _MOST_UNDECLARED = 1000
 
 
 class Breakers:
     def __init__(self, registry: Registry, metrics: Metrics, on_change: Callable[[], None]) -> None:
-        """All are closed until `keep` has read otherwise, or calls fail.
+        """All breakers are closed until other states are read, or calls fail.
 
-        on_change: called when more or fewer rows are left alone.
+        on_change: called when the set of rows that must wait changes.
         """
         self._registry = registry
         self._rules = registry.breakers
         self._metrics = metrics
         self._on_change = on_change
         self.by_name: dict[str, Breaker] = {}
-        # Names that only calls gave; the last called one is last.
+        # Undeclared breakers, in the order of their last calls.
         self._called_names: dict[str, None] = {}
-        # Breakers that let nothing pass, and those of them for which commands wait, as they have no
-        # fallback; topics of which all types are shut; breakers that this worker probes.
+        # `shut`: breakers that let no call pass. `_shut_commands`: shut breakers without a
+        # fallback, so commands wait for them. `_shut_topics`: topics in which every type must wait.
+        # `probing`: breakers that this worker probes.
         self.shut: frozenset[str] = frozenset()
         self._shut_commands: frozenset[str] = frozenset()
         self._shut_topics: frozenset[str] = frozenset()
@@ -53,20 +53,20 @@ class Breakers:
         self.version = 0
         self.work = anyio.Event()
         self._told: dict[str, tuple[int, ...]] = {}
-        # The breakers that whole queues need.
+        # Breaker by queue.
         self._of_queues: dict[str, str] = {}
-        # Uses of breakers, and new rules, that the database does not have yet.
+        # Uses of breakers, and new rules, that are not in the database yet.
         self.undeclared: set[tuple[str, str | None]] = set()
         for name, _ in registry.breaker_uses:
             self.declared(name)
 
     def declared(self, name: str) -> Breaker:
-        """The breaker of a declared name, which is never forgotten."""
+        """The breaker of a declared name; it is never forgotten."""
         self._called_names.pop(name, None)
         return self.by_name.get(name) or self._make(name)
 
     def called(self, name: str) -> Breaker:
-        """The breaker of a called name; without a declaration it has the default rules."""
+        """The breaker of a name that a call gave; an undeclared one has the default rules."""
         found = self.by_name.get(name)
         if found is not None and name not in self._called_names:
             return found
@@ -78,14 +78,14 @@ class Breakers:
 
     def _make(self, name: str) -> Breaker:
         made = self.by_name[name] = Breaker(name, self._rules.get(name, BreakerRules()))
-        self.work.set()  # other workers may know it
+        self.work.set()  # the database may have its state
         return made
 
     def _make_room(self) -> None:
-        """Forget the least recently called breaker, a closed one if possible.
+        """Forget the least recently called undeclared breaker, a closed one if possible.
 
-        The database knows the open ones, so this worker does again half a second after the next
-        call. Breakers that are probed, or have an unwritten change, are kept.
+        An open one is in the database: after the next call this worker reads it again within half a
+        second. Breakers that are probed, or have an unwritten change, are kept.
         """
         names = [
             name
@@ -101,7 +101,7 @@ class Breakers:
             self.look()
 
     def need(self, queues: Mapping[str, str]) -> None:
-        """Set the breakers that queues need, in place of all previous ones."""
+        """Replace the breakers that queues need."""
         if queues == self._of_queues:
             return
         new = queues.items() - self._of_queues.items()
@@ -114,7 +114,7 @@ class Breakers:
         self._on_change()
 
     def take_over(self, rules: Mapping[str, BreakerRules]) -> None:
-        """Set the rules of all declared breakers, in place of all previous ones."""
+        """Replace the rules of the declared breakers."""
         new = rules.keys() - self._rules.keys()
         self._rules = rules
         self.undeclared |= {(name, None) for name in new}
@@ -130,7 +130,7 @@ class Breakers:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether all of them let everything pass."""
+        """Whether all breakers let everything pass."""
         return not (self.shut or self.probing)
 
     def allow(self, kind: str, lane: str, type_: str) -> bool:
@@ -145,12 +145,15 @@ class Breakers:
         return not any(each.breaker in self.shut for each in handlers if not each.command_type)
 
     def room(self, kind: str, lane: str, type_: str) -> int | None:
-        """How many rows of a lane may be claimed as probes; None: it is not probed here."""
+        """How many rows of a lane may be claimed as probes; None: this worker does not probe it."""
         needed = self._needed(kind, lane, type_)
         return min((self.by_name[n].room for n in needed if n in self.probing), default=None)
 
     def admit(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
-        """Whether a claimed row may begin; if this worker probes its breaker, it is a probe."""
+        """Whether a claimed row may begin.
+
+        If this worker probes its breaker, the row becomes a probe.
+        """
         names = [name for name in self._needed(kind, lane, type_) if name in self.probing]
         holder = (kind, row_id)
         if not names or holder in self.held:
@@ -183,7 +186,7 @@ class Breakers:
             self.look()
 
     def falls_back(self, queue: str, type_: str, row_id: int) -> tuple[str, str] | None:
-        """The type to send instead of a command, and the breaker; None: the command runs."""
+        """The command type to send instead, and the breaker; None: the command itself runs."""
         if self.is_quiet or ("queue", row_id) in self.held:
             return None
         for name in self._needed("queue", queue, type_):
@@ -193,7 +196,7 @@ class Breakers:
         return None
 
     def needed_by(self, handler: Handler, queue: str | None) -> Collection[str]:
-        """The breakers that a handler needs; queue: of its command."""
+        """The breakers that a handler needs. queue: the command's queue, or None for an event."""
         of_queue = self._of_queues.get(queue) if queue is not None else None
         if of_queue is None or of_queue == handler.breaker:
             return () if handler.breaker is None else (handler.breaker,)
@@ -237,12 +240,12 @@ class Breakers:
 
         began: when it began, by the monotonic clock.
         """
-        breaker = self.called(name)  # it may have been forgotten during the call
+        breaker = self.called(name)  # the breaker may have been forgotten during the call
         held = self.held.get(holder)
         if held is not None:
             rest = [each for each in held if each[0] is not breaker]
             if len(rest) == len(held) and ticket == breaker.generation and breaker.is_probing:
-                return  # its row is one probe, which has its result already
+                return  # the row counts as one probe, and its result is already known
             self.held[holder] = rest
         if failed is None:
             breaker.give_back(ticket)
@@ -258,7 +261,7 @@ class Breakers:
             self.look()
 
     def rejected(self, name: str) -> float:
-        """Count a handler's own call that may not begin; returns seconds until it may be tried."""
+        """Count a handler's refused call; returns the seconds until the next call may be tried."""
         breaker = self.by_name[name]
         breaker.rejected += 1
         return breaker.rest(time.monotonic())
@@ -266,7 +269,7 @@ class Breakers:
     # ------------------------------------------------------------------------------ other workers
 
     def on_notify(self) -> None:
-        """A change was notified: read at once."""
+        """Read at once, since a change was notified."""
         self.work.set()
 
     async def wait(self, within: float) -> None:
@@ -276,7 +279,7 @@ class Breakers:
         self.work = anyio.Event()
 
     def look(self) -> None:
-        """Determine which rows are left alone, and report a change."""
+        """Determine which rows must wait, and report a change."""
         breakers = self.by_name.items()
         shut = frozenset(name for name, each in breakers if not each.passes)
         probing = frozenset(name for name, each in breakers if each.is_probing)
@@ -294,7 +297,7 @@ class Breakers:
     # ----------------------------------------------------------------------------------- metrics
 
     def show(self) -> None:
-        """Set the metrics; called about once a second, since once per call would cost too much."""
+        """Set the metrics, about once a second: once per call would cost too much."""
         metrics = self._metrics
         for name, breaker in self.by_name.items():
             is_open = breaker.mode == "open" or (breaker.mode == "auto" and breaker.state == "open")
@@ -312,12 +315,12 @@ class Breakers:
 
 
 def _forget_series(metrics: Metrics, name: str) -> None:
-    """Remove the metrics of a breaker that was forgotten."""
+    """Remove the metrics of a forgotten breaker."""
     of_name = (metrics.breaker_state, metrics.breaker_forced, metrics.breaker_rejected)
     series: list[tuple[Gauge | Counter, tuple[str, ...]]] = [(each, (name,)) for each in of_name]
     outcomes, states = ("succeeded", "failed", "slow"), ("open", "half-open", "close")
     series += [(metrics.breaker_calls, (name, outcome)) for outcome in outcomes]
     series += [(metrics.breaker_transitions, (name, to)) for to in states]
     for metric, labels in series:
-        with suppress(KeyError):  # older versions of the library raise it for a missing series
+        with suppress(KeyError):  # older libraries raise KeyError
             metric.remove(*labels)

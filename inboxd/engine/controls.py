@@ -1,10 +1,9 @@
-"""Controls as this worker knows them: lanes that are paused, or need an open breaker.
+"""Controls of one worker: lanes that are paused, or that need an open breaker.
 
-Owns the current controls, and the loop that keeps them current: they are read when a change is
-notified, and twice a second, so that all workers follow within a second. The queues of disabled
-endpoints are left alone like paused ones. Promises that nothing is claimed before the first
-reading, and that `on_change` is called at each change. Known limit: while the database is away they
-stay as they were.
+Owns the current controls, and the loop that reads them twice a second and at each notified change,
+so that all workers follow within a second. Queues of disabled endpoints are treated like paused
+queues. Promises that nothing is claimed before the first reading, and that `on_change` is called at
+each change. Known limit: while the database is away, the last known controls apply.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,16 +23,16 @@ _EVERY = 0.5
 
 
 class Controls:
-    """The types, topics and queues that are left alone now."""
+    """The types, topics and queues from which nothing may be claimed now."""
 
     def __init__(self, on_change: Callable[[], None], breakers: Breakers) -> None:
-        """Nothing is paused until `read` finds it; `on_change` is called at each change.
+        """Nothing is paused before the first `read`; `on_change` is called at each change.
 
-        breakers: they report their changes themselves.
+        breakers: report their own changes.
         """
         self.paused: frozenset[tuple[str, str]] = frozenset()
         self.breakers = breakers
-        # Queues that are left alone beside the paused ones.
+        # Queues of disabled endpoints: treated like paused queues.
         self._left: frozenset[str] = frozenset()
         self._changes = 0
         self._on_change = on_change
@@ -42,12 +41,12 @@ class Controls:
 
     @property
     def version(self) -> int:
-        """Change counter, which includes the breakers' changes."""
+        """Change counter; includes the changes of breakers."""
         return self._changes + self.breakers.version
 
     @property
     def are_quiet(self) -> bool:
-        """Whether nothing is left alone, and nothing is claimed as a probe."""
+        """Whether every lane may be claimed, and no lane is probed."""
         return not (self.paused or self._left) and self.breakers.is_quiet
 
     def allow(self, kind: str, lane: str, type_: str) -> bool:
@@ -57,7 +56,7 @@ class Controls:
         return not self.breakers.shut or self.breakers.allow(kind, lane, type_)
 
     def allow_row(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
-        """Whether a claimed row may begin; of a probed lane only a few may."""
+        """Whether a claimed row may begin; a probed lane admits only a few rows."""
         if not self.allow_pauses(kind, lane, type_):
             return False
         return self.breakers.is_quiet or self.breakers.is_admitted(kind, lane, type_, row_id)
@@ -70,11 +69,11 @@ class Controls:
         return not paused or not ((kind, lane) in paused or ("type", type_) in paused)
 
     def named(self, kind: str) -> list[str]:
-        """The names of this kind that are paused."""
+        """The paused names of this kind."""
         return [name for paused, name in self.paused if paused == kind]
 
     def leave(self, queues: Iterable[str]) -> None:
-        """Leave these queues alone beside the paused ones, in place of all previous ones."""
+        """Replace the queues that are treated like paused ones."""
         left = frozenset(queues)
         if left != self._left:
             self._left = left
@@ -82,7 +81,7 @@ class Controls:
             self._on_change()
 
     def on_notify(self) -> None:
-        """A change was notified, of pauses or of breakers: read at once."""
+        """Read at once, since a change of pauses or breakers was notified."""
         self._notified.set()
         self.breakers.on_notify()
 

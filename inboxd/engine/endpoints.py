@@ -1,12 +1,12 @@
-"""Endpoints of webhooks as this worker knows them: read, and written when they fail or recover.
+"""Endpoints of webhooks on one worker: reads them, and writes when they fail or recover.
 
-Owns the loop that writes the results of deliveries and reads the changes of other workers: when a
-change is notified, when a delivery changes an endpoint, and every few seconds; and the effects on
-the queues of deliveries: limits, a breaker each, and those of disabled endpoints are left alone.
-Promises that a transition is written only by a worker that knew the newest version, a disabled
-endpoint together with its audit; and that workers follow a change of an endpoint within a second.
-Known limit: with the database away endpoints stay as they were, and transitions wait.
-*See:* `inboxd.outbound.endpoints`, which decides; `queues` and `controls`, which are updated.
+Owns the loop that writes the results of deliveries and reads the changes of other workers: every
+few seconds, at each notified change, and when a delivery changes an endpoint. Owns the effects on
+the endpoints' queues: limits, breakers, and a pause while an endpoint is disabled. Promises that a
+worker writes a transition only if it knew the endpoint's newest version, that disabling is written
+together with its audit entry, and that workers follow a change within a second.
+Known limit: while the database is away, the last known states apply, and transitions wait. *See:*
+`inboxd.outbound.endpoints`, which decides; `queues` and `controls`, which are updated.
 """
 
 import time
@@ -40,7 +40,7 @@ ACTOR = "inboxd"
 
 class Endpoints:
     def __init__(self, metrics: Metrics, queues: Queues, controls: Controls) -> None:
-        """Without endpoints until `turn` has read them."""
+        """No endpoints are known before the first `turn`."""
         self.book = EndpointBook(self.on_notify)
         self._metrics = metrics
         self._queues = queues
@@ -53,7 +53,7 @@ class Endpoints:
         self._shown: frozenset[str] = frozenset()
 
     def on_notify(self) -> None:
-        """A change was notified, or a delivery has changed an endpoint: handle it at once."""
+        """Handle at once a notified change, or an endpoint that a delivery has changed."""
         self._is_due = True
         self._work.set()
 
@@ -72,9 +72,9 @@ class Endpoints:
                 self._reads, self._is_due = False, True
 
     async def turn(self, pool: Pool, sql: Statements) -> None:
-        """Write transitions of endpoints, and read all of them if that may bring a change."""
+        """Write transitions of endpoints, and read all endpoints if something may have changed."""
         now = time.monotonic()
-        self._apply()  # a disabled endpoint is left alone before that is written
+        self._apply()  # a disabled endpoint's queue is paused even before the transition is written
         unwritten = self.book.unwritten(now)
         is_due = self._is_due or bool(unwritten) or now - self._read_at >= _READ_EVERY
         if not is_due:
@@ -88,20 +88,20 @@ class Endpoints:
                     endpoint.wrote(news, time.monotonic())
                     self._report(endpoint, news)
             taken_over = self.book.reading()
-            # Before the reading, so that changes of other workers seem too early rather than too
-            # late: a success that came after a failure must not count as one before it.
+            # Taken before the reading, so that changes of other workers seem older than they are,
+            # never newer: a success after a failure must not seem older than the failure.
             self._read_at = time.monotonic()
             async with transaction(pool, connection):
                 rows = await store.read(connection, sql)
         self.book.take_over(rows, self._read_at)
-        for name in rows:  # from 0 on: a counter that begins at 1 has never increased
+        for name in rows:  # start at 0: a counter that begins at 1 shows no increase
             for by in ("failures", "gone"):
                 self._metrics.endpoints_disabled.labels(name, by)
         self._apply()
         taken_over()
 
     async def finish(self, pool: Pool, sql: Statements) -> None:
-        """Write the successes of this worker's last minute, which only this worker knows."""
+        """Write the successes of the last minute, which are only in this worker's memory."""
         unnoted = [each for each in self.book.endpoints if not each.is_noted]
         if not unnoted:
             return
@@ -111,11 +111,11 @@ class Endpoints:
                     known = (each.written.name, *each.success(time.monotonic()))
                     async with transaction(pool, connection):
                         await store.note_success(connection, sql, *known, last=True)
-        except Exception as error:  # noqa: BLE001 - the worker ends all the same
+        except Exception as error:  # noqa: BLE001 - the worker must end anyway
             _log.warning("endpoints cannot be written", reason=explain(error).error)
 
     def _apply(self) -> None:
-        """Apply the endpoints' limits and states to their queues, if these have changed."""
+        """Apply changed limits and states of endpoints to their queues."""
         known = [(each, each.written) for each in self.book.endpoints]
         states = {row.name: (row.rate, row.concurrency, each.is_open) for each, row in known}
         if states == self._applied:
@@ -156,7 +156,7 @@ class Endpoints:
 
 
 async def _write(session: Session, endpoint: ServedEndpoint, news: News) -> bool:
-    """Write one transition; False: another worker was faster, and the next reading has it."""
+    """Write one transition; False: another worker was faster (the next reading finds that)."""
     connection, sql = session.connection, session.sql
     row, status, reason = endpoint.written, endpoint.status, endpoint.reason
     known, now = (row.name, row.version), time.monotonic()
@@ -174,7 +174,7 @@ async def _write(session: Session, endpoint: ServedEndpoint, news: News) -> bool
         if await store.note_success(connection, sql, row.name, *success, last=False):
             endpoint.noted(succeeded)
         return True
-    # Not the text of its answer, which may quote the request.
+    # Not the text of the answer: it may quote the request.
     why = "no answer came" if status is None else f"it answered {status}"
     if await store.give_up(connection, sql, *known, news, why, (status, reason)) is None:
         return False
@@ -194,7 +194,7 @@ def _queue_of(endpoint: ServedEndpoint) -> Queue:
 
 
 def _rate(text: str | None) -> Rate | None:
-    """A rate; None for one that is higher than any limit."""
+    """The rate; None if it is so high that it needs no limit."""
     try:
         return None if text is None else parse_rate(text)
     except ValueError:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Fleet:
-    """The other workers at the last heartbeat. uniform: all of them are like this one."""
+    """The other workers at the last heartbeat. uniform: their declarations equal this worker's."""
 
     peers: int = 0
     uniform: bool = True
 
     @property
     def differs(self) -> bool:
-        """Whether another worker can do what this one cannot, or the reverse."""
+        """Whether a living peer declares something else than this worker."""
         return self.peers > 0 and not self.uniform

@@ -1,13 +1,12 @@
 """Hooks of plugins: called at the worker's start and end, and after attempts that failed.
 
-Owns when hooks are called and how long they may take; `inboxd.api.hooks` says what they are given.
-Calls wait in a queue with one consumer, so a hook never delays a settlement. Promises that a hook
-changes no outcome: its failure is counted, and logged once until it has succeeded again; when the
-queue is full, calls are dropped, counted and logged; at the end, whatever ends the worker, also a
-lost resource, the queue is emptied within a bound, then `on_stop` is called. Known limits: hooks
-are called one after the other, so one that hangs delays the others; one that ignores its
-cancellation is left (`left`), until the process ends.
-*See:* `resources`, which gives hooks what they take; `judge`.
+Owns the times and time limits of calls; `inboxd.api.hooks` describes the arguments. Calls wait in a
+queue with one consumer, so a hook never delays a settlement. Promises that a hook changes no
+outcome: its failure is counted, and logged once until it has succeeded again. When the queue is
+full, calls are dropped, counted and logged. When the worker ends for any reason, the queue is
+emptied within a time limit, then `on_stop` is called. Known limits: hooks run one after the other,
+so a hanging hook delays the next ones; a hook that ignores its cancellation runs on until the
+process ends (`left`). *See:* `resources`, which gives hooks what they take; `judge`.
 """
 
 import asyncio
@@ -33,9 +32,9 @@ _log = get_logger(__name__)
 
 # Seconds for one call of a hook.
 _CALL = 10.0
-# Failed attempts that may wait for hooks: each holds its exception, with the frames of that.
+# Failed attempts that may wait for hooks: each holds its exception with all frames.
 _MOST_WAITING = 1_000
-# Seconds at the end: for calls that wait; for a call that was cancelled; for all of `on_stop`.
+# Seconds at the end: for waiting calls; for a cancelled call; for all of `on_stop`.
 _REMAINING = 5.0
 _PATIENCE = 1.0
 _STOPPING = 5.0
@@ -51,7 +50,7 @@ class Hooks:
         }
         self._counts = metrics.hook_calls
         self._waiting: asyncio.Queue[tuple[Moment, object]] = asyncio.Queue(_MOST_WAITING)
-        # A cancellation of the worker must not end it: waiting calls are still made.
+        # Shielded: waiting calls are made although the worker is cancelled.
         self._scope = anyio.CancelScope(shield=True)
         self._ended = anyio.Event()
         self._now: Hook | None = None
@@ -66,7 +65,7 @@ class Hooks:
         return bool(self._calls["on_error"])
 
     def start(self, worker: WorkerInfo) -> None:
-        """Call `on_start` hooks, since the worker is ready."""
+        """Call the `on_start` hooks: the worker is ready."""
         self._enqueue("on_start", worker)
 
     def report(self, failed: FailedAttempt) -> None:
@@ -105,7 +104,7 @@ class Hooks:
             self._counts.labels("on_error", "dropped").inc(left)
             _log.warning("failed attempts were not reported before the end", dropped=left)
         if worker is not None:
-            # In a task of its own, which can be left behind: a scope would wait for it.
+            # In a task of its own, which can be abandoned; a cancel scope would wait for it.
             last = asyncio.ensure_future(self._stop(worker))
             await asyncio.wait([last], timeout=_STOPPING + _PATIENCE)
             if not last.done() and self._now is not None:
@@ -149,7 +148,7 @@ class Hooks:
             self._counts.labels(hook.moment, "succeeded").inc()
         finally:
             if task is not None and task.cancelling() > before:
-                await take_back(task, before)  # the hook's own, not the worker's
+                await take_back(task, before)  # cancellations by the hook, not by the worker
 
     def _failed(self, hook: Hook, reason: str) -> None:
         self._counts.labels(hook.moment, "failed").inc()
@@ -171,9 +170,9 @@ def failed_attempt(
     *,
     events: int | None = None,
 ) -> FailedAttempt | None:
-    """The report of an attempt for hooks; None: it did not fail, but was deferred.
+    """The report of a failed attempt for hooks; None: the attempt was deferred, not failed.
 
-    events: of a chunk, how many it has.
+    events: the number of events in a chunk.
     """
     if not isinstance(outcome, Retrying | Dead):
         return None

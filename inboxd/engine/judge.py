@@ -1,8 +1,8 @@
 """Judges an error of a row: another attempt, a wait, or a dead letter.
 
-Owns how a failure is counted and logged. Promises that events and commands are judged alike, and
-that a row which another worker can read is left to it. *See:* `inboxd.model.outcome`, which
-decides.
+Owns the counting and logging of failures. Promises that events and commands are judged by the same
+rules, and that a row which only another worker can read is left to that worker. *See:*
+`inboxd.model.outcome`, which decides.
 """
 
 from datetime import timedelta

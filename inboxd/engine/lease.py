@@ -1,11 +1,12 @@
 """The lease: this worker's heartbeat, in a thread of its own.
 
 Owns the heartbeat's thread and connection, and the judgement of this worker's own lease. Promises
-that a blocked event loop does not look like a death, that work is suspended before a lease that was
-not renewed can end, and that a flag which a slow page leaves at 0 is raised if other workers live.
-Known limit: code that holds the interpreter's lock for a whole lease stops this thread too; its
-writes are fenced then (promise 3). *See:* `daemon/incarnation.py`, which suspends the work;
-`maintenance/reaper.py`, which looks at the heartbeats of others.
+that a worker with a blocked event loop is not taken for dead; that work is suspended before a lease
+that was not renewed can end; and that during a slow page the wake-up flag is set from 0 to 1 if
+other workers live.
+Known limit: code that holds the interpreter's lock for a whole lease stops this thread, too; later
+writes are then fenced (promise 3). *See:* `daemon/incarnation.py`, which suspends the work;
+`maintenance/reaper.py`, which checks the heartbeats of other workers.
 """
 
 import asyncio
@@ -28,18 +29,18 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Work is suspended when this share of the lease has passed without a renewal.
+# Work is suspended when this share of the lease has passed without a heartbeat.
 _SAFE_SHARE = 0.7
-# A page that takes longer must not keep producers silent (design section 5).
+# Seconds: during a longer page, producers must notify again (design section 5).
 _LONGEST_SILENCE = 0.05
 _GUARD_INTERVAL = 0.25
-# A failed beat is tried again after twice this many seconds, doubled each time, up to an interval:
-# a session that was ended must not cost the lease a whole interval.
+# The first retry of a failed beat comes after twice this many seconds; each further pause doubles,
+# up to an interval. So an ended session does not cost a whole interval of the lease.
 _FIRST_RETRY = 0.025
 
 
 class Lease:
-    """One incarnation's lease. `run` in the daemon's task group; the thread lives within it."""
+    """The lease of one incarnation: `run` in the daemon's task group starts and ends the thread."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class Lease:
         self._stopping = False
 
     def drain(self) -> None:
-        """From now on heartbeats report that this worker drains."""
+        """Report in heartbeats, from now on, that this worker drains."""
         self._state = "draining"
 
     def age(self) -> float:
@@ -85,7 +86,7 @@ class Lease:
         return time.monotonic() - self.renewed_at
 
     def holds(self) -> bool:
-        """Whether it was renewed so recently that no worker takes this one for dead."""
+        """Whether the last heartbeat is so recent that no worker can declare this one dead."""
         return not self.dead and self.age() <= self._safe_age()
 
     def _safe_age(self) -> float:
@@ -94,9 +95,9 @@ class Lease:
     async def run(
         self, flags: Sequence[WakeUp], suspend: Callable[[], None], resume: Callable[[], None]
     ) -> None:
-        """Beat, and guard the lease, until this worker was declared dead or this is cancelled.
+        """Beat, and guard the lease, until this worker is declared dead or the call is cancelled.
 
-        suspend: called when the lease was not renewed in time; resume: when it was, again.
+        suspend: called when a heartbeat is late; resume: called at the next successful one.
         """
         self._wakeups = flags
         self._home = asyncio.get_running_loop()
@@ -124,12 +125,12 @@ class Lease:
             resume()
 
     def beat_soon(self) -> None:
-        """Another worker joined: send the next heartbeat, which finds it, now."""
+        """Send the next heartbeat now, so that this worker knows of a worker that has joined."""
         self._joined = True
         self.draw_attention()
 
     def draw_attention(self) -> None:
-        """Let the thread look at once: a flag must be watched, or a heartbeat is due."""
+        """Wake the thread: it must watch a flag, or send a heartbeat."""
         if self._away is not None and not self._away.is_closed():
             self._away.call_soon_threadsafe(self._attention.set)
 
@@ -147,7 +148,8 @@ class Lease:
         while not (self._stopping or self.dead):
             try:
                 if connection is None or connection.is_closed():
-                    # Bounded by its own time limit: several hosts may need longer than a beat.
+                    # `connect` has its own time limit: trying several hosts may take longer than a
+                    # beat.
                     connection = await connect(self._settings.database, "heartbeat")
                 async with asyncio.timeout(interval):
                     if self._joined or time.monotonic() >= due:
@@ -157,7 +159,7 @@ class Lease:
                         OUTAGE.over()
                     await self._break_silence(connection)
                 retry = _FIRST_RETRY
-            except Exception as error:  # noqa: BLE001 - whatever it was, the next beat tries again
+            except Exception as error:  # noqa: BLE001 - the next beat tries again
                 OUTAGE.warn(_log.warning, "heartbeat failed", error)
                 retry = min(1.0, interval, 2 * retry)
                 due, self._joined = time.monotonic() + retry, False
@@ -176,7 +178,7 @@ class Lease:
             pause = min(pause, _GUARD_INTERVAL)
         self._attention.clear()
         if self._stopping or self._joined:
-            # A call during the beat set the event that was just cleared.
+            # A call during the beat has set the event, which was just cleared.
             return
         try:
             async with asyncio.timeout(pause):
@@ -186,7 +188,7 @@ class Lease:
 
     async def _beat(self, connection: Connection) -> None:
         sent_at = time.monotonic()
-        # In a transaction, since behind a pooler a statement needs one to keep its session.
+        # In a transaction: behind a pooler, statements share a session only within one.
         async with connection.transaction():
             in_flight = self._in_flight()
             result = await workers.beat(
@@ -202,8 +204,8 @@ class Lease:
         for wakeup in self._wakeups:
             since, owed = wakeup.silent_since, wakeup.owed
             if since is not None:
-                # Without peers no notification is needed: commits that notify wait for each other,
-                # which is worst where a page takes long because the disk does.
+                # Without peers no notification is needed. Commits that notify wait for each other,
+                # longest on a slow disk, which is also the reason for a slow page.
                 if self._fleet.peers and time.monotonic() - since > _LONGEST_SILENCE:
                     await wakeups.set_flag(connection, self._sql, wakeup.table, Flag.NOTIFY)
                     await wakeups.notify(connection, self._sql, wakeup.table)

@@ -1,9 +1,8 @@
-"""The listener: one connection for all notifications: of rows, controls, and workers that join.
+"""The listener: one connection for all notifications (of rows, controls and joining workers).
 
-Owns its reconnecting. Promises a sweep of both tables, and a heartbeat, after each connect, since
-earlier notifications were lost. Known limit: while it is away, only the poll finds new rows
-(promise 4).
-*See:* `store/wakeups.py`, before it; `wakeup`, after it.
+Owns reconnecting. Promises a sweep of both tables and a heartbeat after each connect, since
+notifications were lost before it. Known limit: without the connection only polls find new rows
+(promise 4). *See:* `store/wakeups.py`, before it; `wakeup`, after it.
 """
 
 import random
@@ -46,7 +45,7 @@ async def listen(
         connected.set(1)
         for wakeup in flags.values():
             wakeup.invalidate("reconnect")
-        on_joining()  # a worker may have joined meanwhile
+        on_joining()  # a worker may have joined before this connection
 
     while True:
         try:
@@ -59,7 +58,7 @@ async def listen(
                 on_connected=on_connected,
                 check_interval=min(max(_SHORTEST_CHECK, heartbeat), _LONGEST_CHECK),
             )
-        except Exception as error:  # noqa: BLE001 - whatever it was, listen again
+        except Exception as error:  # noqa: BLE001 - any failure: listen again
             OUTAGE.warn(_log.warning, "listening again", error)
         finally:
             connected.set(0)

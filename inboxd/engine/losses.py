@@ -1,8 +1,8 @@
-"""Excuses a row's first lost connections, locks and prepared statements, and no later ones.
+"""Excuses the first losses of a row: of connections, locks and prepared statements.
 
-Owns the memory of such losses. An outage, or an operator's lock, is not the row's failure (promise
-7), but a handler that ends its own connection must not run forever. Known limit: the memory belongs
-to this process, and is bounded; each worker that runs a row excuses it anew.
+Owns the counts of losses. An outage or an operator's lock is not the row's failure (promise 7), but
+a handler that ends its own connection must not be retried forever. Known limit: the counts are in
+this process's memory, and bounded; each worker that runs a row counts from 0.
 """
 
 from collections import OrderedDict
@@ -18,8 +18,8 @@ class LossExemptions:
         self._counts: OrderedDict[int, int] = OrderedDict()
 
     def excuse(self, row_id: int) -> bool:
-        """Count a loss; returns whether it still counts as an outage."""
-        # Remembered beyond that: a row that was blamed once is not excused again.
+        """Count a loss; returns whether it is excused as an outage."""
+        # The count is kept after the limit: a row that was blamed once is not excused again.
         count = self._counts[row_id] = self._counts.pop(row_id, 0) + 1
         if len(self._counts) > _REMEMBERED:
             self._counts.popitem(last=False)

@@ -1,4 +1,4 @@
-"""Turns outcomes into what is written and counted.
+"""Turns outcomes into the values that are written and counted.
 
 Owns the form of an entry in `errors` and the names of outcomes in statistics. Promises that
 failures of events and commands have the same form.
@@ -32,10 +32,10 @@ from inboxd.telemetry import tally
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether `error` is a cancellation by the daemon, which a handler's failure must not hide.
+    """Whether `error` is a cancellation by the daemon, not by the handler.
 
-    The daemon cancels by scopes only, so a cancelled scope around the runner shows it; the count of
-    cancellations does not, since a handler (or its library) may have raised and never lowered it.
+    The daemon cancels only by scopes, so the test is a cancelled scope around the runner. The
+    task's count of cancellations is no test: a handler or library may raise it and never lower it.
     """
     stopping = anyio.current_effective_deadline() == -math.inf
     return stopping and isinstance(error, asyncio.CancelledError)
@@ -47,18 +47,18 @@ def kind_of(row: ClaimedRow) -> tally.Kind:
 
 
 def uuid_of(row: ClaimedRow) -> UUID:
-    """The id that a row is known by outside the database."""
+    """The row's id outside the database."""
     return cast("Mapping[str, UUID]", row)[f"{kind_of(row)}_id"]
 
 
 def parent_of(row: ClaimedRow) -> Parent:
-    """A row as the creator of what its handlers send, with the lineage that it hands on."""
+    """The row as creator of the rows that its handlers send, with the lineage that they inherit."""
     mine = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
     return Parent(kind_of(row), row["id"], child_of(mine, uuid_of(row)))
 
 
 def site_of(row: ClaimedRow, handler: Handler | None) -> Site:
-    """The site of this row's failures: with another site they are in another failure group."""
+    """The site of this row's failures; different sites make different failure groups."""
     module = getattr(handler.func, "__module__", None) if handler else None
     return Site(row["type"], (module or "").partition(".")[0])
 
@@ -66,7 +66,8 @@ def site_of(row: ClaimedRow, handler: Handler | None) -> Site:
 def error_entry(failure: Failure, attempt: int, me: WorkerIdentity) -> str:
     """An entry for the row's `errors`; the database adds the time when it is written.
 
-    process: host and pid, since the worker's own row is deleted. release: the plugins that it ran.
+    process: host and pid, since the worker's own row is deleted later. release: the worker's
+    plugins.
     """
     entry: dict[str, Any] = {"attempt": attempt, "worker": str(me.id), "process": me.process}
     if me.release:

@@ -25,7 +25,7 @@ from inboxd.telemetry.metrics import Metrics
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """pool: the daemon's own connections; handler_pool: those of commands' handlers."""
+    """pool: the daemon's own connections; handler_pool: connections for handlers of commands."""
 
     settings: Settings
     sql: Statements

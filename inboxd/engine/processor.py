@@ -1,11 +1,11 @@
 """The processor: the loop that wakes, claims, runs and settles, the same for events and commands.
 
 Owns the order of steps: pages from the cursors, sweeps from the beginning, sleep; when a stream of
-rows pauses, some more looks first. A page is defined by its `Work`. Promises to survive any failure
-of the database: it forgets what it knew of the server and starts again, with growing pauses.
-Known limit: sweeps are at least a second apart under backlog, and their share of the time is
-bounded, so a row that commits behind the cursor of a busy lane waits that long.
-*See:* `wakeup`; `events/processing.py` and `commands/processing.py`, after it.
+rows pauses, a few more pages first. `Work` defines a page. Promises to survive any failure of the
+database: the processor forgets its knowledge of the server and starts again, with growing pauses.
+Known limit: under backlog, sweeps are at least a second apart and take a bounded share of the time,
+so a row that commits behind the cursor of a busy lane waits for the next sweep. *See:* `wakeup`;
+`events/processing.py` and `commands/processing.py`, after it.
 """
 
 import time
@@ -28,13 +28,13 @@ _log = get_logger(__name__)
 
 # Seconds between sweeps under backlog.
 _SWEEP_INTERVAL = 1.0
-# A sweep may take this share of the time at most.
+# Maximum share of the time that sweeps may take.
 _SWEEP_SHARE = 1 / 30
-# After this many pages in a row, none of them full, rows get a moment to gather: the round trips of
-# a page are worth more rows than the one or two that came during the last page.
+# After this many pages in a row that have rows and are not full, wait for rows to gather: a page's
+# round trips are too expensive for one or two rows.
 _TRICKLE = 4
 _GATHER_SECONDS = 0.002
-# Seconds after which a stream of rows that pauses is looked at again.
+# Seconds until the next page when a stream of rows pauses.
 _LINGER_SECONDS = 0.005
 _SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 10.0
@@ -42,9 +42,9 @@ _LONGEST_PAUSE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The result of one claim. busy: more rows may be due, but there is no room for them now.
+    """The result of one claim. busy: more rows may be due, but the worker has no room for them now.
 
-    again: seconds until a queue that lets nothing run now may let something run.
+    again: seconds until a queue at its limit may run something again.
     """
 
     rows: int
@@ -55,28 +55,28 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The result of a look from the beginning: is a row due here; seconds until the next one is."""
+    """The result of a sweep. due: a row is due here; next: seconds until the next row is due."""
 
     due: bool
     next: float | None
 
     @classmethod
     def of(cls, seen: Sequence["Survey"]) -> "Survey":
-        """The result of several looks together."""
+        """Combine the results of several sweeps."""
         return cls(any(each.due for each in seen), soonest(each.next for each in seen))
 
 
 def soonest(waits: Iterable[float | None]) -> float | None:
-    """The shortest of these waits; None: there are no waits."""
+    """The shortest of these waits; None if there is none."""
     return min((each for each in waits if each is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A sleep, and the look from the beginning that led to it.
+    """A sleep, and the sweep before it.
 
-    looked_at: when that look began (monotonic). due: it saw due rows, none of which could be
-    claimed. again: seconds until some may be claimed.
+    looked_at: when the sweep began (monotonic). due: the sweep found due rows, which could not be
+    claimed. again: seconds until they might be claimable.
     """
 
     looked_at: float
@@ -88,19 +88,19 @@ class Work(Protocol):
     """A processor's access to its table."""
 
     async def page(self) -> Page:
-        """Claim from the cursors, and run, or start to run, what was claimed."""
+        """Claim from the cursors, and run the claimed rows, or start them."""
 
     async def survey(self) -> Survey:
-        """Look for due rows from the beginning, and rewind the cursors of lanes that have any."""
+        """Look for due rows from the beginning, and rewind the cursors of lanes with due rows."""
 
     async def room(self, within: float | None = None) -> None:
-        """Wait until there is room for more, at most `within` seconds."""
+        """Wait until the worker has room for more rows, at most `within` seconds."""
 
     async def finish(self) -> None:
-        """Wait until begun work is settled, as far as the processor has to wait for it."""
+        """Wait until begun work is settled, if the processor must wait for it."""
 
     def forget(self) -> None:
-        """The connection was lost: forget what was known about the server."""
+        """Forget the knowledge about the server, since the connection was lost."""
 
 
 class Processor:
@@ -115,7 +115,8 @@ class Processor:
     ) -> None:
         """Process `work`; `sweep_interval` in seconds."""
         self.healthy = False
-        # When the loop last came round (monotonic): not while it waits for a vanished server.
+        # When the loop last began an iteration (monotonic); old while it waits for a vanished
+        # server.
         self.turned_at = time.monotonic()
         self._work = work
         self._wakeup = wakeup
@@ -127,19 +128,19 @@ class Processor:
         self._stopping = False
         self._stream = Stream()
         self.held_back: str | None = None
-        # Set while it sleeps; the number of claimed rows.
+        # Set during a sleep; number of claimed rows.
         self.rest: Rest | None = None
         self.claimed = 0
         self._look = Rest(0.0, due=False, again=None)
 
     def hold(self, reason: str | None) -> None:
-        """Pause claiming while there is a reason; None resumes."""
+        """Pause claiming for this reason; None resumes."""
         if reason != self.held_back:
             self.held_back = reason
             self._wakeup.wake("timer")
 
     def sweep(self) -> None:
-        """Look from the beginning soon: rows became claimable without an INSERT."""
+        """Sweep soon: rows became claimable without an INSERT."""
         self._next_sweep = 0.0
         self._wakeup.wake("timer")
 
@@ -149,7 +150,7 @@ class Processor:
         self._wakeup.wake("timer")
 
     async def run(self) -> None:
-        """Process until stopped, whatever fails in the database."""
+        """Process until stopped; survive failures of the database."""
         pause = 0.0
         while not self._stopping:
             started = time.monotonic()
@@ -157,7 +158,7 @@ class Processor:
                 await self._wakeup.start()
                 self.healthy = True
                 await self._loop()
-            except Exception as error:  # noqa: BLE001 - the loop must outlive what it cannot foresee
+            except Exception as error:  # noqa: BLE001 - the loop must survive unforeseen errors
                 lasted = time.monotonic() - started
                 pause = _SHORTEST_PAUSE if lasted > _LONGEST_PAUSE else 2 * pause
                 pause = min(max(_SHORTEST_PAUSE, pause), _LONGEST_PAUSE)
@@ -196,7 +197,7 @@ class Processor:
                 await self._rest(page.again)
 
     async def _rest(self, again: float | None) -> None:
-        """Sleep, unless that is not safe, or a look from the beginning finds due rows."""
+        """Sleep, unless that is not safe, or a sweep finds due rows."""
         if not await self._wakeup.arm():
             await self._wakeup.look_again()
         elif not await self._survey("sweep"):

@@ -1,9 +1,9 @@
-"""The current settings of queues: those of `[queues]`, and those of rows.
+"""The current settings of queues: those of `[queues]`, and those of endpoints.
 
-Owns their precedence: each setting that an operator wrote overrides that of a row. Promises that
-`on_change` is called at each change. Known limit: added queues are this worker's alone; all workers
-read the same rows.
-*See:* `inboxd.commands.admission`, which applies limits; `breakers`, which leaves queues alone.
+Owns their precedence: each setting in `[queues]` overrides the one of an endpoint. Promises that
+`on_change` is called at each change. Known limit: added queues are in this worker's memory; all
+workers read the same rows. *See:* `inboxd.commands.admission`, which applies limits; `breakers`,
+which stops queues.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
-"""Log lines of single rows: the start, the end, and why one did not succeed.
+"""Log lines of single rows: the start, the end, and the reason of a failure.
 
-Owns these lines. Promises that at the ordinary log level an event that succeeds costs nothing, and
-a command one look-up: callers ask `logs_starts` or `logs_ends` first, once for a page of events.
+Promises that at the ordinary log level a successful event costs nothing, and a command one look-up:
+callers ask `logs_starts` or `logs_ends` first, once for a page of events.
 Known limit: a chunk is logged as a chunk, not event by event.
 """
 
@@ -17,7 +17,7 @@ from inboxd.telemetry.logs import ROWS, bound, get_logger
 
 _log = get_logger(__name__)
 _rows = get_logger(ROWS)
-# The standard library caches its answers: a tenth of a microsecond.
+# Cached by the standard library: costs a tenth of a microsecond.
 _enabled = logging.getLogger(ROWS).isEnabledFor
 _debugs = logging.getLogger(__name__).isEnabledFor
 
@@ -62,12 +62,12 @@ def command_ended(row: ClaimedCommand, status: str, seconds: float, sent: int) -
 def did_not_succeed(
     row: ClaimedRow, outcome: Unsuccessful, error: BaseException, package: str
 ) -> None:
-    """An attempt failed, or was deferred; package: the handler's own."""
+    """Log a failed or deferred attempt. package: the handler's own."""
     dead, deferred = isinstance(outcome, Dead), isinstance(outcome, Deferred)
     below: dict[str, object] = {}
     if not deferred and (place := place_of(error, package)):  # a deferral is not a failure
         below["at"] = place
-        if _debugs(logging.DEBUG):  # with inboxd's frames, which `errors` does not have
+        if _debugs(logging.DEBUG):  # with inboxd's frames, which `errors` leaves out
             below["exception"] = whole_traceback(error)
         elif logs_ends():
             below["exception"] = "".join(own_frames(error, package).format())

@@ -1,7 +1,8 @@
 """Calls that are reported to breakers: a handler's run, or `ctx.breaker` in it.
 
-Owns what counts as a failure of the target: any error of a handler, except verdicts on its payload,
-errors that its policy calls permanent, and stops by the daemon. *See:* `breakers`.
+Owns the decision whether an error is a failure of the target: any error of a handler is, except a
+verdict on the payload, an error that the policy calls permanent, and a stop by the daemon. *See:*
+`breakers`.
 """
 
 import asyncio
@@ -29,8 +30,8 @@ from inboxd.model.outcome import explain, only_error
 
 Limits = Mapping[tuple[str, int], TimeLimit]
 
-# Seconds after which a row that a breaker refused runs again at the earliest, and by which part it
-# may be later, so that not all come at once.
+# Minimum seconds until a row that a breaker refused runs again, and the random share that is added,
+# so that rows do not all return at once.
 _SOON, _SPREAD = 1.0, 0.5
 _IGNORED = (Reject, PayloadError, NoHandler, Defer, HandlerStopped, LeaseLost)
 
@@ -41,7 +42,7 @@ class TargetCall:
     __slots__ = ("_began", "_breakers", "_holder", "_name", "_ticket")
 
     def __init__(self, breakers: Breakers, name: str, holder: Holder) -> None:
-        """Begin it now. A call that may not begin, and does, reports nothing."""
+        """Begin the call now. If the breaker does not allow it, nothing is reported."""
         self._breakers = breakers
         self._name = name
         self._holder = holder
@@ -56,7 +57,7 @@ class TargetCall:
             )
 
     def failed(self, error: BaseException, policy: Policy | None) -> None:
-        """Report an error, which is judged by the handler's policy."""
+        """Report an error; the handler's policy decides whether the target has failed."""
         if self._ticket is None:
             return
         error = only_error(error)
@@ -78,7 +79,7 @@ class HandlerCall(TargetCall):
     __slots__ = ("_limits",)
 
     def __init__(self, breakers: Breakers, limits: Limits, name: str, holder: Holder) -> None:
-        """Raises BreakerOpen if it may not begin."""
+        """Raises BreakerOpen if the breaker refuses the call."""
         super().__init__(breakers, name, holder)
         if self._ticket is None:
             seconds = max(_SOON, breakers.rejected(name)) * (1 + random.uniform(0.0, _SPREAD))
@@ -113,14 +114,14 @@ def watch(
 
 
 def is_ignored(error: BaseException, policy: Policy | None) -> bool:
-    """Whether an error says nothing about the target."""
+    """Whether an error reports nothing about the target."""
     if isinstance(error, _IGNORED) or is_ours(error):
         return True
     return policy is not None and policy.is_permanent(error)
 
 
 def _asked(error: BaseException) -> float:
-    """Seconds for which the target asked not to be called."""
+    """Seconds for which the target wants no calls."""
     if not isinstance(error, Retry) or error.after is None:
         return 0.0
     try:

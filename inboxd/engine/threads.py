@@ -1,9 +1,9 @@
 """Threads of sync handlers: a bounded number, even if handlers hang in them.
 
-Owns the places that threads take. Promises that a place is free again when its thread has ended,
-not when its handler was given up, so that hanging handlers cannot pile up threads (promise 9); and
-that the log reports once when such threads make others wait. Known limit: a thread that never ends
-keeps its place until the process ends.
+Owns the places of threads. Promises that a place is free when its thread has ended, not already
+when its handler was abandoned, so that hanging handlers cannot pile up threads (promise 9); and
+that the log reports once when such threads make other handlers wait. Known limit: a thread that
+never ends keeps its place until the process ends.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ _log = get_logger(__name__)
 
 
 class Threads:
-    """A bounded number of threads; `waiting` are the tasks that wait for one."""
+    """A bounded number of threads; `waiting`: the tasks that wait for one."""
 
     def __init__(self, most: int) -> None:
         """Run at most `most` functions at a time."""
         self.waiting: set[asyncio.Task[Any] | None] = set()
         self._places = CapacityLimiter(most)
-        self._unbounded = CapacityLimiter(math.inf)  # of the library; `_places` bounds
+        self._unbounded = CapacityLimiter(math.inf)  # `_places` is the limit
         self._given_up: set[threading.Lock] = set()
         self._reported = False
 
@@ -41,12 +41,13 @@ class Threads:
 
     @property
     def any_given_up(self) -> bool:
-        """Whether a thread runs on past its handler's time limit."""
+        """Whether a thread still runs past its handler's time limit."""
         return bool(self._given_up)
 
     async def run(self, function: Callable[..., object], *args: Any) -> object:
-        """Call a function in a thread as soon as one is free; a cancellation gives it up."""
-        # The owner of this lock frees the place: the thread, or this task if it never begins.
+        """Call a function in a free thread, or wait for one; a cancellation abandons the thread."""
+        # The holder of this lock frees the place: the thread, or this task if the thread never
+        # begins.
         begun = threading.Lock()
         loop = asyncio.get_running_loop()
         await self._take(begun)

@@ -1,12 +1,11 @@
 """When a processor sleeps, and what wakes it: the worker's half of the wake-up protocol.
 
-Owns the flag of one table as this worker sees it (design section 5; the producers' half is in
-migrations/0001_tables.sql). Promises that before a sleep, in this order, the flag was set to 1,
-every producer that was silent has ended, and a sweep after that found nothing; so no row is left
-behind, and if all notifications are lost the poll still finds it (promise 4). Peers are notified
-twice of a silence that ended: when the flag is set, and when the last silent producer has ended.
-Known limit: while a silent producer stays open, the processor looks again every quarter of a
-second.
+Owns the flag of one table on this worker (design section 5; the producers' half is in
+migrations/0001_tables.sql). Promises that before each sleep, in this order, the flag was set to 1,
+all silent producers have ended, and a sweep then found nothing. So no row is missed; if all
+notifications are lost, the poll still finds it (promise 4). Peers are notified twice when a silence
+ends: when the flag is set, and when the last silent producer has ended.
+Known limit: while a silent producer is open, the processor claims again every quarter of a second.
 *See:* `listener`, before it; `processor`, after it.
 """
 
@@ -28,9 +27,9 @@ Cause = Literal["notify", "poll", "timer", "sweep", "reconnect"]
 
 _SHORTEST_LOOK = 0.001
 _LONGEST_LOOK = 0.25
-# How long a worker that leaves waits for silent producers, whose rows cause no notification.
+# Seconds for which a leaving worker waits for silent producers: their rows cause no notification.
 _LONGEST_GOODBYE = 1.0
-# From the second page in a row on, producers' notifications cost more than they bring.
+# From this page in a row on, producers' notifications cost more than they help.
 _PAGES_BEFORE_SILENCE = 2
 
 
@@ -54,7 +53,8 @@ class WakeUp:
         self.table = table
         # When the last page was claimed while the flag was 0; read by the heartbeat's thread.
         self.silent_since: float | None = None
-        # Begin of a silence whose producers may still be open: peers are notified of their end.
+        # Begin of a silence whose producers may still be open: peers are notified when they have
+        # ended.
         self.owed: float | None = None
         self._pool = pool
         self._sql = sql
@@ -75,18 +75,18 @@ class WakeUp:
         self._woken.set()
 
     def forget(self) -> None:
-        """The connection was lost: the flag is unknown, perhaps that of another server."""
+        """Treat the flag as unknown: the connection was lost, and the server may be another."""
         self.silent_since = self.owed = None
         self._armed_at = None
         self._pages = 0
 
     def invalidate(self, cause: Cause) -> None:
-        """Set the flag before the next sleep: it may have changed, as after a worker's death."""
+        """Set the flag before the next sleep: it may have changed, for example at a death."""
         self._armed_at = None
         self.wake(cause)
 
     async def working(self, *, full_page: bool, has_room: bool) -> None:
-        """A page was found: be silent while that pays, and let peers help with a full one."""
+        """A page had rows: silence producers while that pays, and notify peers of a full page."""
         self._pages += 1
         self._look = _SHORTEST_LOOK
         may_be_silent = self._mode == "quiet" and self._fleet.uniform and has_room
@@ -103,7 +103,8 @@ class WakeUp:
         if not already:
             self._armed_at = None
             self.owed = self.silent_since
-            # Set before the flag is, and again after: the heartbeat's thread may end it in between.
+            # Before the flag is set, and again after it: the heartbeat's thread may end the silence
+            # in between.
             self._on_silence()
             await self._set(Flag.SILENT)
             self.silent_since = time.monotonic()
@@ -114,17 +115,20 @@ class WakeUp:
         await self.notify_peers()
 
     def raised(self, since: float) -> None:
-        """The flag was set to 1, as the page of `since` took too long; a newer silence goes on."""
+        """The heartbeat's thread set the flag to 1, since the page of `since` took too long.
+
+        A newer silence continues.
+        """
         if self.silent_since == since:
             self.silent_since = None
 
     def paid(self, owed: float) -> None:
-        """Peers were notified that no producer of that silence is left."""
+        """Peers were notified that the silent producers of `owed` have ended."""
         if self.owed == owed:
             self.owed = None
 
     async def arm(self) -> bool:
-        """Make it safe to sleep if a sweep from now on finds nothing; False: it is not safe yet."""
+        """Make it safe to sleep if a sweep after this call finds nothing; False: not safe yet."""
         self._pages = 0
         if self._mode == "off" or self._is_armed():
             return True
@@ -142,11 +146,11 @@ class WakeUp:
         return True
 
     def _is_armed(self) -> bool:
-        # A worker may have died since and left the flag at 0: set it again in each poll interval.
+        # Set again after each poll interval: a worker that died may have left the flag at 0.
         return self._armed_at is not None and time.monotonic() - self._armed_at < self._poll
 
     async def linger(self, seconds: float) -> bool:
-        """Stay silent a little longer before another look; False: there is no silence."""
+        """Stay silent for these seconds before another page; False: there is no silence."""
         if self.silent_since is None:
             return False
         with anyio.move_on_after(seconds):
@@ -157,7 +161,7 @@ class WakeUp:
         return True
 
     async def look_again(self) -> None:
-        """A silent producer is still open: wait, longer each time, before the next look."""
+        """Wait, longer each time, since a silent producer is still open."""
         with anyio.move_on_after(self._look):
             await self._woken.wait()
         self._woken = anyio.Event()
@@ -175,7 +179,7 @@ class WakeUp:
         return cause
 
     async def notify_peers(self) -> None:
-        """Notify peers of rows that became claimable without an INSERT, or are too many for one."""
+        """Notify peers: rows became claimable without an INSERT, or are too many for one worker."""
         async with borrow(self._pool) as connection:
             await self.notify(connection)
 
@@ -185,7 +189,7 @@ class WakeUp:
             await wakeups.notify(connection, self._sql, self.table)
 
     async def leave(self) -> None:
-        """Let other workers be notified of new rows from now on, since this processor stops."""
+        """Let other workers be notified of new rows, since this processor stops."""
         if self._mode == "off":
             return
         await self._end_silence()
