@@ -1,5 +1,5 @@
-"""Commands: leased by pages, run side by side, each settled by itself (`processing`, `runners`).
+"""Commands: leased in pages, run concurrently, settled one by one (`processing`, `runners`).
 
-The places that they are leased from are in `sources`. Events are another room, and neither imports
-the other.
+`sources` holds the places from which they are leased. The package imports nothing from
+`inboxd.events`, and the reverse.
 """

@@ -2,9 +2,9 @@
 
 Owns the commands that are leased here and have not ended, and the room of each queue. Promises that
 a queue has at most its limit of commands here, whichever sources they come from: during a page its
-room only shrinks; commands that end meanwhile make room for the next page, which starts at the
-first level. The number of webhook deliveries is limited, since all endpoints may be slow; an
-endpoint takes at most as many of these places as it leaves free, so that each other one finds some.
+room only shrinks; commands that end during the page make room for the next page, which starts at
+the first level. The number of webhook deliveries is limited, since all endpoints may be slow; an
+endpoint takes at most half of the free places, so that the other endpoints find some.
 Known limit: `concurrency` of a queue holds within this process; limits over all workers are kept by
 `inboxd.commands.sources.limited`.
 *See:* `processing`, before it; `sources/lanes.py`, after it.
@@ -31,24 +31,25 @@ class Admission:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        # How many commands may be leased beyond those that can start.
+        # How many commands may be leased beyond those that can start at once.
         self.prefetch = Prefetch()
-        # Commands that are leased and have not ended: how many, their ids, how many by queue.
+        # Leased commands that have not ended: their number, their ids, their number by queue.
         self.in_flight = 0
         self.known: set[int] = set()
         self._leased: Counter[str] = Counter()
-        # How many commands of a queue the page may still lease, once it was asked.
+        # How many more commands the page may lease, by queue; an entry is made at the first
+        # question.
         self._room: dict[str, int] = {}
-        # Deliveries of all endpoints: how many are leased, their limit, and how many more of them
-        # the page may still lease, once it was asked.
+        # Deliveries of all endpoints: the leased ones, their limit, and how many more the page may
+        # lease (None: not computed yet).
         self._delivering, self._most_delivering = 0, 0
         self._deliverable: int | None = None
-        # Whether a queue had no room since the last page began: a command that ends makes some.
+        # Whether a queue had no room since the last page began; the end of a command may make room.
         self.turned_away = False
         self.reload(parts.settings.commands, parts.queues.by_name)
 
     def reload(self, limits: Commands, queues: Mapping[str, Queue]) -> None:
-        """Take over other settings while running."""
+        """Take over changed settings while running."""
         self.limits, self.queues = limits, queues
         self._bounds = {queue: _bounds_of(settings) for queue, settings in queues.items()}
         # Queues with limits over all workers.
@@ -56,9 +57,9 @@ class Admission:
         self._most_delivering = self._most_deliveries()
 
     def _most_deliveries(self) -> int:
-        """How many deliveries may be leased at once: from the settings, or half of all commands.
+        """How many deliveries may be leased at once: by the settings, or half of all commands.
 
-        A worker that only delivers uses all places for that.
+        A worker that serves only queues of deliveries may use all places.
         """
         settings = self._parts.settings
         if (most := settings.outbound.webhooks.concurrency) is not None:
@@ -77,7 +78,7 @@ class Admission:
         return self.bounds(queue).key_concurrency
 
     def keeps_order(self, queue: str) -> bool:
-        """Whether commands of one key run in order: one at a time."""
+        """Whether commands of one key run in order, that is one at a time."""
         return self.bounds(queue).key_concurrency == 1
 
     def follows(self, queue: str) -> bool:
@@ -85,7 +86,7 @@ class Admission:
         return self.keeps_order(queue) and distance(self.queues.get(queue)) is None
 
     def serves(self, queue: str, type_: str) -> bool:
-        """Whether this worker handles a type in a queue, and neither is paused."""
+        """Whether this worker handles a type in a queue, and neither of them is paused."""
         wanted = self._parts.settings.worker.queues
         return (
             type_ in self._parts.registry.commands
@@ -94,7 +95,7 @@ class Admission:
         )
 
     def served(self, seen: Sequence[Sighting], *, limited: bool) -> list[Sighting]:
-        """The lanes that are served here, of queues with limits or without; not of suspects."""
+        """The lanes that this worker serves, of queues with limits or without; not of suspects."""
         return [
             each
             for each in seen
@@ -104,11 +105,11 @@ class Admission:
         ]
 
     def types(self, queue: str) -> list[str]:
-        """The types that are served of a queue."""
+        """The types that this worker serves in a queue."""
         return [type_ for type_ in self._parts.registry.command_types if self.serves(queue, type_)]
 
     def is_paused(self, row: ClaimedCommand) -> bool:
-        """Whether a command that was leased should not start now."""
+        """Whether a leased command should not start now."""
         allow = self._parts.controls.allow_row
         return not allow("queue", row["queue"], row["type"], row["id"])
 
@@ -126,7 +127,7 @@ class Admission:
         return self.limits.concurrency - self.in_flight
 
     def probe_room(self, queue: str, type_: str = "") -> int | None:
-        """How many commands of a lane may be leased as probes; None: it is not probed here.
+        """How many commands of a lane may be leased as probes; None: this worker does not probe it.
 
         Without a type: as many as the queue's own breaker allows.
         """
@@ -134,16 +135,16 @@ class Admission:
         return breakers.room("queue", queue, type_) if breakers.probing else None
 
     def begin_page(self) -> None:
-        """Commands that have ended since the last page have made room."""
+        """Use the room of commands that have ended since the last page."""
         self._room.clear()
         self._deliverable = None
         self.turned_away = False
 
     def room(self, queue: str) -> int:
-        """How many commands of a queue this page may still lease, if it leases of no other."""
+        """How many commands of a queue this page may still lease, if it leases from no other."""
         room = self._own_room(queue)
         if is_of_deliveries(queue):
-            # At most as many places as it leaves to others.
+            # At most half of the free places for deliveries.
             spare = self._places_to_deliver() - self._leased[queue]
             room = self._room[queue] = min(room, max(0, (spare + 1) // 2))
         return room
@@ -157,7 +158,7 @@ class Admission:
         return found
 
     def _shared(self, wanted: Mapping[str, int]) -> dict[str, int]:
-        """Give out the places for deliveries one by one, each to the queue that has the fewest."""
+        """Distribute the places for deliveries one by one, each to the queue with the fewest."""
         free, given = self._places_to_deliver(), dict.fromkeys(wanted, 0)
         turns = [(self._leased[queue], place, queue) for place, queue in enumerate(wanted)]
         heapify(turns)
@@ -188,7 +189,7 @@ class Admission:
         return room
 
     def has_room(self, queue: str) -> bool:
-        """Whether a queue has room; if not, the next page is claimed when a command has ended."""
+        """Whether a queue has room; if not, the end of a command causes the next page."""
         if self.room(queue) > 0:
             return True
         self.turn_away()
@@ -199,7 +200,7 @@ class Admission:
         self.turned_away = True
 
     def ask_again(self) -> None:
-        """A command has ended: ask the queues again that had no room."""
+        """Ask full queues again, since a command has ended."""
         self.turned_away = False
 
     def took(self, rows: Sequence[ClaimedCommand]) -> None:
@@ -215,7 +216,7 @@ class Admission:
         self._leased.update(leased)
 
     def ended(self, row: ClaimedCommand) -> None:
-        """Count a command that has ended, or was given back: the next page has its room."""
+        """Count a command that has ended, or was given back; the next page may use its room."""
         queue = row["queue"]
         if self._parts.breakers.held:
             self._parts.breakers.release("queue", row["id"])

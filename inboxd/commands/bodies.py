@@ -1,9 +1,9 @@
-"""Payloads of commands that are stored apart, read ahead for the commands that start next.
+"""Payloads that are stored apart from their commands: read ahead for the commands that start next.
 
-Owns the bytes in flight. Promises (promise 9) that payloads have at most `commands.in_flight_bytes`
-together, except a single larger one, which passes alone; and that one read serves many commands if
-their payloads are small. Known limit: if a command is given back after its payload was read, the
-payload is read again.
+Owns the bytes in flight. Promises (promise 9) that the payloads in memory have at most
+`commands.in_flight_bytes` together, except a single larger payload, which is then the only one; and
+that one read serves many commands if their payloads are small. Known limit: if a command is given
+back after its payload was read, the payload is read again.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from inboxd.store.connections import is_passing
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
 
-# Bytes that one read brings at most, unless it is for one command.
+# Maximum bytes of one read, unless it serves a single command.
 _PORTION_BYTES = 1024**2
 
 
 class CommandBodies:
-    """Payloads of commands that run or start next; call `done` for each that has ended."""
+    """Payloads of commands that run or start next; call `done` when a command has ended."""
 
     def __init__(self, parts: Parts, upcoming: Callable[[], Iterable[ClaimedCommand]]) -> None:
         """upcoming: the commands that start next, in order."""
@@ -30,7 +30,8 @@ class CommandBodies:
         self._used = 0
         self._places: dict[int, asyncio.Future[str | None]] = {}
         self._freed = asyncio.Event()
-        # Commands wait for room in turn: small payloads could keep a large one out forever.
+        # Commands wait for room one after the other, so that small payloads cannot delay a large
+        # one forever.
         self._turn = asyncio.Lock()
 
     def reload(self, most: int) -> None:
@@ -43,7 +44,7 @@ class CommandBodies:
         return place is not None and place.done()
 
     async def take(self, row: ClaimedCommand) -> str | None:
-        """The payload as JSON text; None: it no longer exists. Raises the error of the read."""
+        """The payload as JSON text; None: it was deleted. Raises the error of the read."""
         if row["id"] not in self._places:
             async with self._turn:
                 while not self._fits(row):
@@ -54,7 +55,7 @@ class CommandBodies:
         return await asyncio.shield(self._places[row["id"]])
 
     def done(self, row: ClaimedCommand) -> None:
-        """The command has ended, or was given back: forget its payload."""
+        """Forget the payload, since the command has ended or was given back."""
         if self._places.pop(row["id"], None) is not None:
             self._used -= _weight(row)
             self._freed.set()
@@ -63,7 +64,7 @@ class CommandBodies:
         return not self._used or self._used + _weight(row) <= self._most
 
     def _portion(self, first: ClaimedCommand) -> Iterator[ClaimedCommand]:
-        """The command, and as many of the next ones as one read should bring; takes their room."""
+        """Reserve room for the command, and for the next ones that one read should serve."""
         weight = 0
         for row in (first, *self._upcoming()):
             if row["body_id"] is None or row["id"] in self._places:
@@ -81,9 +82,9 @@ class CommandBodies:
         try:
             async with borrow(self._parts.pool) as connection:
                 found = await bodies.read(connection, self._parts.sql, portion)
-        except Exception as error:  # noqa: BLE001 - raised where the payload is asked for
+        except Exception as error:  # noqa: BLE001 - raised to the command that asks for the payload
             if len(portion) > 1 and not is_passing(error):
-                for row in portion:  # it may be the fault of one
+                for row in portion:  # one payload may be the cause
                     await self._read([row])
                 return
             for place in places:

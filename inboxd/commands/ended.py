@@ -1,6 +1,6 @@
 """The end of a command: its outcome, and what its handler sent and emitted.
 
-Promises that the rows which it sent carry on its lineage. *See:* `run`, `settler`.
+Promises that the rows which it sent have its lineage. *See:* `run`, `settler`.
 """
 
 from collections.abc import Sequence
@@ -21,19 +21,19 @@ D = TypeVar("D", CommandDraft, EmittedDraft)
 
 
 class Ended(NamedTuple):
-    """A command's outcome, and what its handler sent and emitted."""
+    """A command's outcome, and the rows that its handler sent and emitted."""
 
     row: ClaimedCommand
     outcome: Settlement | Requeue
     sent: Sequence[tuple[CommandDraft, Parent]] = ()
     planned: Sequence[Planned] = ()
     emitted: Sequence[tuple[EmittedDraft, Parent]] = ()
-    # Reported to hooks once the outcome is written.
+    # For hooks, after the outcome is written.
     failed: FailedAttempt | None = None
 
     @property
     def writes(self) -> bool:
-        """Whether there is more to write than the outcome."""
+        """Whether there are rows to write beside the outcome."""
         return bool(self.sent or self.planned or self.emitted)
 
 
@@ -49,7 +49,7 @@ def succeeded(row: ClaimedCommand, context: CommandContext, value: object, secon
 
 
 def fell_back(row: ClaimedCommand, route: Route, breaker: str, payload: str) -> Ended:
-    """The outcome if its breaker is open: another command is sent with its payload."""
+    """The outcome if the command's breaker is open: the fallback is sent with its payload."""
     draft = CommandDraft(
         uuid7(),
         route.type,
@@ -72,7 +72,7 @@ def cancelled(row: ClaimedCommand, seconds: float) -> Ended:
 
 
 def given_back(row: ClaimedCommand, status: Literal["pending", "waiting"]) -> Ended:
-    """The outcome of a command as if it had never been leased: no attempt, no crash."""
+    """The outcome that makes a command as if it had never been leased: no attempt, no crash."""
     return Ended(row, Requeue(row["id"], status, fence=row["fence"]))
 
 
@@ -84,6 +84,6 @@ def _encode_result(value: object) -> str:
 
 
 def _with_parent(row: ClaimedCommand, drafts: Sequence[D]) -> list[tuple[D, Parent]]:
-    """Drafts of a command, with the lineage that it hands on."""
+    """Drafts sent by a command, with the lineage that they inherit."""
     parent = parent_of(row)
     return [(draft, parent) for draft in drafts]

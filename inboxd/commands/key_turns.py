@@ -1,12 +1,12 @@
-"""When commands of ordering keys may start, in queues whose keys have a rate.
+"""Start times of commands with ordering keys, in queues whose keys have a rate.
 
-Promises: two starts of one key are as far apart as its rate says, over all workers; the first of a
-line waits without spending an attempt, and the others behind it, in order. A command takes its turn
-just before its handler begins, and gives it back if the handler got no connection, since such a run
-does not count. Known limits: a worker whose settings do not have the rate does not keep it; if a
-handler calls a service before its first statement and then gets no connection, its next run calls
-the service again.
-*See:* `store/key_rates.py`; `migrations/0036_key_rates.sql`.
+Promises: over all workers, starts of one key are at least as far apart as its rate demands. The
+first command of a line waits without spending an attempt, and the next ones wait behind it, in
+order. A command takes its turn just before its handler begins, and gives it back if the handler got
+no connection, since such a run does not count. Known limits: a worker whose settings do not have
+the rate does not keep it; if a handler calls a service before its first statement and then gets no
+connection, its next run calls the service again. *See:* `store/key_rates.py`;
+`migrations/0036_key_rates.sql`.
 """
 
 from datetime import datetime
@@ -24,10 +24,10 @@ _log = get_logger(__name__)
 
 
 class KeyTurnDue(InboxdError):
-    """The last start of its key was less than a distance ago: run it later, in its place."""
+    """The last start of the key was too recent: the command runs later, and keeps its position."""
 
     def __init__(self, seconds: float) -> None:
-        """seconds: until it may start."""
+        """seconds: until the command may start."""
         super().__init__(seconds)
         self.seconds = seconds
 
@@ -69,6 +69,6 @@ class KeyTurn:
         try:
             async with borrow(parts.pool) as connection:
                 await key_rates.give_back(connection, parts.sql, queue, key, next_at)
-        except Exception as error:  # noqa: BLE001 - then the start counts: the key waits
+        except Exception as error:  # noqa: BLE001 - the start then counts, so the key waits
             reason = explain(error).error
             _log.warning("a key's turn was not given back", queue=queue, key=key, reason=reason)

@@ -1,8 +1,8 @@
-"""Progress of running commands: kept in memory, written now and then.
+"""Progress of running commands: kept in memory, written at intervals.
 
-Owns what handlers reported since the last write. Promises that a report costs no statement, however
-often it is made and from whichever thread; that at most one statement a second writes the changes,
-and waits for no lock. Known limit: the last report before the end may not be written.
+Owns the reports since the last write. Promises that reports cost no statement, at any frequency and
+from any thread; and that at most one statement a second writes the changes, without waiting for
+locks. Known limit: the last report before the end may not be written.
 """
 
 from typing import cast
@@ -23,16 +23,16 @@ class Progresses:
         self._pool = pool
         self._sql = sql
         self._me = me
-        # By row id; a thread may add while it is emptied, so each entry is taken in one step.
+        # By row id. A thread may add during a write, so each entry is removed in one step.
         self._said: dict[int, tuple[int, Progress]] = {}
 
     def say(self, row: Row, progress: Progress) -> None:
-        """Keep the newest progress of a command; handlers' threads call it, too."""
+        """Keep the newest progress of a command; also called by handlers' threads."""
         command = cast("ClaimedCommand", row)
         self._said[command["id"]] = (command["fence"], progress)
 
     async def write(self) -> None:
-        """Write what was reported since the last call."""
+        """Write the reports since the last call."""
         if not self._said:
             return
         told = []

@@ -1,11 +1,11 @@
 """The run of one command: decode, handle, settle.
 
-Owns what happens between a leased row and its outcome. Promises (promise 2) that the handler's
-effects, the rows that it sent and its settlement commit together, in the command's own transaction
-if the handler used one; that a failure of any kind is judged by the command's retry policy; and
-that a lost lease leaves nothing behind (promise 3). Known limit: effects outside the database
-happen at least once; `ctx.idempotency_key` is for them.
-*See:* `runners`, before it; `settler` and `inboxd.store.handler_connection`, after it.
+Owns the way from a leased row to its outcome. Promises (promise 2) that the handler's effects, the
+rows that it sent and its settlement commit together, in the command's own transaction if the
+handler used one; that a failure of any kind is judged by the command's retry policy; and that after
+a lost lease nothing is written (promise 3). Known limit: effects outside the database happen at
+least once; handlers make them idempotent by `ctx.idempotency_key`. *See:* `runners`, before it;
+`settler` and `inboxd.store.handler_connection`, after it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -47,22 +47,22 @@ from inboxd.telemetry.logs import bound, get_logger
 _log = get_logger(__name__)
 _handler_log = get_logger("inboxd.handler")
 
-# Delay of a command that could not end because of trouble of ours.
+# Seconds until a command runs again that an outage of inboxd's own resources has stopped.
 _LATER_SECONDS = 1.0
 
 CANCELLED = "its cancellation was requested"
 
 
 class _Later(InboxdError):
-    """Trouble that is not the command's own: run it again soon, without spending an attempt."""
+    """A failure that the command did not cause: it runs again soon, without spending an attempt."""
 
 
-# How a run ended. "left": to another worker, which should claim first of its lane.
+# The end of a run. "left": given to another worker, which should claim first from its lane.
 RunEnd: TypeAlias = Literal["succeeded", "unsuccessful", "left"]
 
 
 class CommandRun:
-    """Runs leased commands; one object serves all runners."""
+    """Runs leased commands; all runners share one object."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class CommandRun:
     ) -> None:
         """Run commands with the plugins of `parts`.
 
-        say: takes a handler's progress; keeps_position: by queue, whether a command that runs again
-        keeps its position in the line of its key.
+        say: receives a handler's progress; keeps_position: tells for a queue whether a command that
+        runs again keeps its position in its key's line.
         """
         self._parts = parts
         self._settler = settler
@@ -92,14 +92,15 @@ class CommandRun:
         self._idle_limit = idle.total_seconds()
         self._results: Results = partial(step_result, parts)
         self._blocking_results: Results = partial(anyio.from_thread.run, self._results)
-        # Why no handler may begin; commands whose payload is being read have no limit to stop yet.
+        # The reason why no handler may begin. Commands whose payload is being read cannot be
+        # stopped otherwise.
         self._halted: str | None = None
 
     def go_on(self) -> None:
         self._halted = None
 
     def stop_all(self, reason: str) -> None:
-        """Stop every command that runs, and let none begin until `go_on`."""
+        """Stop all running commands, and let none begin until `go_on`."""
         self._halted = reason
         for (kind, _), limit in list(self._parts.executions.limits.items()):
             if kind == "command":
@@ -113,11 +114,11 @@ class CommandRun:
                 limit.stop(HandlerStopped(CANCELLED))
 
     def drop(self, row: ClaimedCommand) -> None:
-        """Forget the payload of a leased command that does not run."""
+        """Forget the payload of a leased command that will not run."""
         self._bodies.done(row)
 
     async def run(self, task: Task, row: ClaimedCommand, on_wait: Callable[[], None]) -> RunEnd:
-        """Run one command, and settle its outcome or hand that to the settler."""
+        """Run one command, and settle its outcome or hand it to the settler."""
         handler = self._registry.commands[row["type"]]
         limit = handler.timeout or self._timeout
         own = OwnTransaction(self._parts.handler_pool, limit, partial(self._extend, row["id"]))
@@ -200,7 +201,8 @@ class CommandRun:
             ended = await self.execute(task, handler, row, own, limit, on_wait, take)
         written = True
         if own.held is None and row["ordering_key"] is not None and ended.writes:
-            # The database may refuse these rows: no command of its key starts before that is known.
+            # The database may refuse these rows: the key's next command starts only after the
+            # write.
             written = await self._settler.see(ended)
         elif own.held is None:
             await self._settler.add(ended)
@@ -215,7 +217,7 @@ class CommandRun:
         return written
 
     async def _take(self, turn: KeyTurn) -> None:
-        """Take the turn of the command's key. Raises KeyTurnDue if it has not come."""
+        """Take the turn of the command's key. Raises KeyTurnDue if the turn is later."""
         try:
             await turn.take()
         except KeyTurnDue:
@@ -296,11 +298,12 @@ class CommandRun:
             except Exception as error:
                 if isinstance(error, VOID):
                     self._parts.handler_pool.prepare_anew()
-                # A lock timeout or a lost session may come from an operator or an outage, or from
-                # the command's own deferred trigger.
+                # A lock timeout or a lost session may be the fault of an operator, of an outage, or
+                # of the command's own deferred trigger.
                 if not is_passing(error) or not self._losses.excuse(settlement.id):
-                    raise  # such as a deferred constraint
-                # Not the command's failure. If it did commit after all, the fence ends this run.
+                    raise  # for example a deferred constraint
+                # Not the command's failure. If the transaction did commit, the fence stops the next
+                # run.
                 raise _Later(f"it could not be settled: {explain(error).error}") from error
 
         settlement = cast("Settlement", ended.outcome)
@@ -348,7 +351,7 @@ class CommandRun:
             return "unsuccessful"
         outcome = self._judge.outcome(row, error)
         again = requeue(outcome, row, self._parts.me, row["fence"])
-        if isinstance(error, TooNew):  # it never began, so it stays a suspect
+        if isinstance(error, TooNew):  # the handler never began, so the command stays a suspect
             again = replace(again, unrun=True)
         told = self._settler.failed(row, outcome, error)
         await self._settler.add(Ended(row, self._with_position(row, again), failed=told))
@@ -356,12 +359,12 @@ class CommandRun:
         return "left" if isinstance(outcome, LeftToPeer) else "unsuccessful"
 
     def _with_position(self, row: ClaimedCommand, again: Requeue) -> Requeue:
-        """Keep the position of a command that runs again, if its queue keeps order."""
+        """Let a command that runs again keep its position, if its queue keeps order."""
         held = row["ordering_key"] is None or self._keeps_position(row["queue"])
         return again if held or again.status != "pending" else replace(again, status="waiting")
 
     async def _stopped(self, row: ClaimedCommand, error: HandlerStopped, seconds: float) -> None:
-        """The handler did not fail: it is cancelled, or given back without an attempt spent."""
+        """Cancel the stopped command, or give it back without spending an attempt."""
         if error.reason == CANCELLED:
             await self._settler.add(cancelled(row, seconds))
             self._count(row, "cancelled", seconds)
@@ -384,7 +387,7 @@ class CommandRun:
         )
 
     def _end_story(self, row: ClaimedCommand, seconds: float) -> None:
-        """Count a story that ended with this command, as it sent nothing: how long it took."""
+        """Count the story that ended with this command, which sent nothing, and its duration."""
         age = story_age(row["correlation_id"], told_time(row["command_id"]), row["age"])
         if age is not None:
             self._parts.metrics.tally.end_story("command", row["type"], age + seconds)

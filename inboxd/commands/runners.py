@@ -1,11 +1,11 @@
 """Runners of commands: each takes leased commands, one after the other, and runs them.
 
-Owns the leased commands that have not started. A runner calls the next one only when a handler
-waits, so that handlers that never wait cost no task each (ADR 4). Promises that a leased command is
+Owns the leased commands that have not started. A runner starts the next runner only when a handler
+waits, so that handlers that never wait need no task each (ADR 4). Promises that a leased command is
 settled, given back, or fenced; and that no command of an ordering key starts before its turn. Known
-limit: leased commands are known by id, so after the answer to a claim was lost the database must be
-asked (`LostClaims` does).
-*See:* `processing`, before it; `run`, after it; `sources/key_runs.py` for commands with a key.
+limit: this worker does not know commands of a claim whose answer was lost; `LostClaims` searches
+for them in the database. *See:* `processing`, before it; `run`, after it; `sources/key_runs.py` for
+commands with a key.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ class Runners:
     ) -> None:
         """Run leased commands by `run`, in tasks of `tasks`.
 
-        on_ended: called for each leased command; on_left: one was left to another worker; on_loss:
-        one was lost, so the database must be asked what this worker leases.
+        on_ended: called for each leased command; on_left: called when a command was left to another
+        worker; on_loss: called when a command was lost, so that lost claims are searched for.
         """
         self._run = run
         self._settler = settler
@@ -67,11 +67,11 @@ class Runners:
 
     @property
     def waited(self) -> float | None:
-        """How long the first command that has not started has waited, in seconds."""
+        """Seconds that the first command which has not started has waited; None: there is none."""
         return monotonic() - self._ready[0][1] if self._ready else None
 
     def take(self, rows: Sequence[ClaimedCommand]) -> None:
-        """Let leased commands run; of one ordering key as many at a time as its queue allows."""
+        """Run leased commands; of one ordering key as many at a time as its queue allows."""
         self._admission.took(rows)
         if any(row["ordering_key"] is not None for row in rows):
             keyed = [row for row in rows if row["ordering_key"] is not None]
@@ -85,11 +85,11 @@ class Runners:
         self._cooperative_yield.served()
 
     def give_way(self) -> None:
-        """Let other tasks run before the next command does."""
+        """Let other tasks run before the next command."""
         self._cooperative_yield.want()
 
     def cancel(self, ids: frozenset[int]) -> None:
-        """Stop commands whose cancellation was requested; those not started yet stop at once."""
+        """Stop commands whose cancellation was requested; unstarted ones end at once."""
         if not ids:
             return
         stopped = self._key_runs.remove(ids) if self._key_runs else []
@@ -103,7 +103,7 @@ class Runners:
         self._run.cancel(ids)
 
     def next_runner(self) -> None:
-        """Let one more runner work, if there is something to run."""
+        """Wake or start one more runner, if a command is ready."""
         if not self._ready:
             return
         if self._idle:
@@ -120,7 +120,7 @@ class Runners:
         self.next_runner()
 
     async def _run_ready(self) -> None:
-        """Run leased commands, until there are more runners than lowered settings allow."""
+        """Run leased commands; end if lowered settings allow fewer runners."""
         task = asyncio.current_task()
         while True:
             self._cooperative_yield.begin()
@@ -133,7 +133,7 @@ class Runners:
                 end: RunEnd = "unsuccessful"
                 try:
                     end = await self._run.run(task, row, self.next_runner)
-                except Exception as error:  # noqa: BLE001 - one row's trouble is not the daemon's
+                except Exception as error:  # noqa: BLE001 - a failure of one row must not stop the daemon
                     _log.error("command was lost", id=row["id"], reason=explain(error).error)
                     self._on_loss()
                 finally:
@@ -158,18 +158,18 @@ class Runners:
         self._on_ended(row)
 
     def _to_its_line(self, rows: Iterable[ClaimedCommand]) -> None:
-        """Give back commands that waited behind another of their key; they keep their places."""
+        """Give back commands that waited behind another of their key; they keep their positions."""
         for row in rows:
             self._settler.hand_over(given_back(row, "waiting"))
             self._ended(row, well=False)
 
     def shorten(self) -> None:
-        """Give back commands that wait for long behind a slow command of their key."""
+        """Give back commands that have waited long behind a slow command of their key."""
         if self._key_runs:
             self._to_its_line(self._key_runs.stale())
 
     def release(self, which: Callable[[ClaimedCommand], bool] = lambda _: True) -> None:
-        """Give back leased commands that have not started: no attempt, no crash."""
+        """Give back leased commands that have not started: no attempt, no crash is counted."""
         if self._key_runs:
             self._to_its_line(self._key_runs.give_back(which))
         leased, self._ready = self._ready, deque(each for each in self._ready if not which(each[0]))

@@ -1,7 +1,7 @@
-"""The lease of the worker that stops claiming, so that it can run a suspect alone.
+"""The lease that lets one worker stop claiming, so that it can run a suspect alone.
 
-Promises that at most one worker empties itself, and that a lease whose answer was lost is given up.
-*See:* `suspects`, `inboxd.store.leases`.
+Promises that at most one worker at a time stops claiming, and that a lease is given up even if the
+answer to its taking was lost. *See:* `suspects`, `inboxd.store.leases`.
 """
 
 from inboxd.engine.parts import Parts
@@ -19,13 +19,13 @@ class AloneLease:
 
     async def hold(self) -> bool:
         """Take or renew the lease; returns whether this worker has it."""
-        self._held = True  # before the statement: its answer may be lost
+        self._held = True  # set before the statement, since its answer may be lost
         async with borrow(self._parts.pool) as connection:
             self._held = await leases.hold(connection, self._parts.sql, _NAME, self._parts.me.id)
         return self._held
 
     async def free(self) -> None:
-        """Give up the lease, if this worker may hold it."""
+        """Give up the lease, if this worker might hold it."""
         if self._held:
             async with borrow(self._parts.pool) as connection:
                 await leases.free(connection, self._parts.sql, _NAME, self._parts.me.id)

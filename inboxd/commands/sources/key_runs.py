@@ -1,14 +1,13 @@
-"""Runs of commands of one ordering key that were leased together: one starts as another ends.
+"""Runs of keys: commands of one ordering key that were leased together start one after the other.
 
-Owns the commands of keys that are leased and have not started. Promises (promise 5) that no command
-of a strict key starts before the one ahead of it has succeeded; if that did not succeed, the rest
-of the run goes back into its line, as if it had never been leased. A run may be lengthened while it
-goes on, so that the next commands of its line are leased before its last one ends; if commands were
-taken out of the run meanwhile, the next commands stand behind them, and go back as well. Known
-limit: a run stays on one worker, so a slow command delays the rest of its run there; after a while
-the rest is given back. Runs of commands that take longer than some milliseconds are short, and are
-not lengthened.
-*See:* `runners`, which starts these rows.
+Owns the commands of keys that are leased and have not started. Promises (promise 5) that a command
+of a strict key starts only after the command ahead of it has succeeded; if that one did not
+succeed, the remaining commands of the run return to their line, as if they had never been leased. A
+run may be lengthened: the next commands of its line are leased before its last command ends. If
+commands were removed from the run before that claim's answer, the new commands stand behind them,
+and return as well. Known limit: a run stays on one worker, so a slow command delays the remaining
+ones; after a while they are given back. Runs of commands that take longer than some milliseconds
+are short, and are not lengthened. *See:* `runners`, which starts these rows.
 """
 
 from collections import Counter, defaultdict, deque
@@ -21,7 +20,7 @@ from typing import NamedTuple
 from inboxd.model.key_round_robin import RUN
 from inboxd.store.rows import ClaimedCommand
 
-# Seconds for which the rest of a run may wait behind one command.
+# Seconds for which the remaining commands of a run may wait behind one command.
 _TOO_LATE = 1.0
 
 
@@ -38,16 +37,16 @@ class _Run:
     strict: bool
     rest: deque[ClaimedCommand]
     started_at: float
-    # How many rows the last claim brought for it.
+    # Number of rows that the last claim brought for the run.
     given: int
-    # How many of its rows run.
+    # Number of its rows that run.
     running: int = 0
-    # Nothing failed or was taken out of it: the next commands of its line follow it.
+    # False once a row failed or was removed: later commands of the line cannot follow.
     whole: bool = True
 
     @property
     def may_grow(self) -> bool:
-        """Whether the next commands of its line may follow it, and are worth a claim."""
+        """Whether the line's next commands may follow this run, and are worth a claim."""
         return self.strict and self.whole and self.given >= RUN
 
 
@@ -55,14 +54,14 @@ class _Run:
 class KeyRuns:
     # How many commands of one key may run at a time, by queue.
     at_once: Callable[[str], int]
-    # The runs of running rows, by id.
+    # The run of each running row, by the row's id.
     _runs: dict[int, _Run] = field(default_factory=dict)
-    # How many commands of each key run here.
+    # Number of running commands by key.
     _running: Counter[QueueKey] = field(default_factory=Counter)
-    # Runs for which more was claimed; such a run waits for the answer even if it has no row left.
+    # Runs for which more rows are being claimed; such a run waits for the answer even without rows.
     _expecting: dict[QueueKey, _Run] = field(default_factory=dict)
-    # Runs that freed a place of their key, with the number of outcomes handed over by then: their
-    # keys are asked again once these are written. The numbers only grow.
+    # Runs that freed a place of their key, with the number of outcomes handed over by then: the key
+    # is asked again when these outcomes are written. The numbers only grow.
     ended: deque[tuple[_Run, int]] = field(default_factory=deque)
 
     def __bool__(self) -> bool:
@@ -75,7 +74,7 @@ class KeyRuns:
     def begin(
         self, rows: Sequence[ClaimedCommand], handed_over: int
     ) -> tuple[list[ClaimedCommand], list[ClaimedCommand]]:
-        """Begin runs with leased rows, which are in order, or lengthen those that expect them.
+        """Begin runs with leased rows, which are in order, or lengthen the runs that expect them.
 
         Returns rows that start at once, and rows that go back into their lines. handed_over: the
         number of outcomes by now.
@@ -158,13 +157,13 @@ class KeyRuns:
         return None, back
 
     def stale(self) -> list[ClaimedCommand]:
-        """Take out rows that have waited too long behind a row of their run."""
+        """Remove rows that have waited too long behind a row of their run."""
         now = monotonic()
         runs = [run for run in self._all() if run.rest and now - run.started_at > _TOO_LATE]
         return [row for run in runs for row in _emptied(run)]
 
     def give_back(self, which: Callable[[ClaimedCommand], bool]) -> list[ClaimedCommand]:
-        """Take out these rows, if they have not started, and the rows behind them."""
+        """Remove these rows, if they have not started, and the rows behind them."""
         back = []
         for run in self._all():
             kept = list(takewhile(lambda row: not which(row), run.rest))
@@ -174,7 +173,7 @@ class KeyRuns:
         return back
 
     def remove(self, ids: frozenset[int]) -> list[ClaimedCommand]:
-        """Take out those of these rows that have not started."""
+        """Remove the given rows that have not started."""
         removed = []
         for run in self._all():
             for row in [row for row in run.rest if row["id"] in ids]:
@@ -185,7 +184,7 @@ class KeyRuns:
     def written(self, through: int) -> Iterator[QueueKey]:
         """Keys to ask again: the outcomes of their ended runs are written.
 
-        through: how many of the outcomes that were handed over are written.
+        through: number of written outcomes.
         """
         while self.ended and self.ended[0][1] <= through:
             yield self.ended.popleft()[0].key
@@ -198,7 +197,7 @@ class KeyRuns:
         return row
 
     def _leave(self, run: _Run, handed_over: int) -> None:
-        """Free the place of a row that has ended, since its run has no row left to start."""
+        """Free the place of an ended row, since its run has no further row to start."""
         self._running[run.key] -= 1
         if not self._running[run.key]:
             del self._running[run.key]
@@ -209,7 +208,7 @@ class KeyRuns:
 
 
 def _emptied(run: _Run) -> list[ClaimedCommand]:
-    """Take out all rows that have not started."""
+    """Remove all rows that have not started."""
     rows = list(run.rest)
     if rows:
         run.rest.clear()

@@ -1,11 +1,10 @@
 """Claims from queues with limits over all workers, and from the lines of ordering keys.
 
-Owns what this worker knows of such queues: their keys (`key_finder`), and when a full one may be
-asked again. Promises that a queue of which nothing may run costs the others nothing: it is left
-alone for a time, or until a command of it has ended here. If no other key waits for a turn, more
-commands of the keys that run here are claimed while their first ones run or are being written, so
-that claims, runs and settlements of one key overlap.
-*See:* `inboxd.store.limits.claim`, `key_runs`.
+Owns the keys of such queues (`key_finder`), and the times at which full queues are asked again.
+Promises that a queue from which nothing may run costs other queues nothing: it is not asked for a
+time, or until one of its commands has ended here. If no other key waits for a turn, more commands
+of the keys that run here are claimed before the first ones are settled, so that claims, runs and
+settlements of one key overlap. *See:* `inboxd.store.limits.claim`, `key_runs`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -37,28 +36,29 @@ _RUN_SECONDS = 0.1
 # How often in a row a contended claim is retried: another worker's claim ends soon, and a retry
 # costs less than a survey.
 _CONTENDED_RETRIES = 10
-# A rate limits claims; below this rate a second, commands are claimed only when they can start.
+# Claims count against a rate. Below this rate per second, commands are claimed only when they can
+# start.
 _HIGH_RATE = 1_000
-# Seconds until the runs of keys are looked at again, while there are any.
+# Seconds until the next survey while keys have runs here.
 _LOOK_AGAIN = 1.0
 
 
 @dataclass(slots=True)
 class _Known:
-    """One queue, as this worker knows it."""
+    """This worker's knowledge of one queue."""
 
     keys: KeyFinder
     lanes_first: bool = False
-    # Why and until when none of its commands can run; the last wait in seconds.
+    # Why none of its commands can run, until when, and the last wait in seconds.
     held_back: str | None = None
     until: float = 0.0
     wait: float = _FULL
-    # How often in a row another worker was claiming from it.
+    # Number of successive claims that met a claim of another worker.
     contended: int = 0
 
 
 class LimitedQueues:
-    """The queues that `claim_limited` claims from: those with limits, and those with keys."""
+    """Queues from which `claim_limited` claims: those with limits, and those with keys."""
 
     def __init__(
         self,
@@ -80,34 +80,34 @@ class LimitedQueues:
         # Lanes of queues with limits, for commands without a key.
         self._lanes = Lanes()
         self._known: dict[str, _Known] = {}
-        # The queues that could be asked in this page.
+        # The queues that this page could ask.
         self._asked: frozenset[str] = frozenset()
-        # Whether a queue was full when it was asked last.
+        # Whether the last claim from any queue found it full.
         self._any_full = False
-        # When the last rows of a line were claimed, by the database's clock.
+        # Time of the last claim from a line, by the database's clock.
         self._claimed_until: float | None = None
-        # When `ready` was last asked.
+        # Time of the last call of `ready`.
         self._told_at = 0.0
 
     def reload(self) -> None:
-        """The limits have changed: every queue may be asked at once."""
+        """The limits have changed: ask every queue at once."""
         for known in self._known.values():
             known.held_back, known.until = None, 0.0
 
     def forget_lanes(self) -> None:
-        """Look at each lane from its beginning again."""
+        """Rewind all lanes to their beginnings."""
         self._lanes.forget()
 
     def forget(self) -> None:
-        """The connection was lost: a claim may have committed, and the server may be another."""
+        """Forget the server, since the connection was lost; a claim may have committed."""
         self._lanes.forget()
         self._known.clear()
         self._key_runs.expect_no_more(self._settler.handed_over)
 
     # ------------------------------------------------------------------------------------ looks
 
-    async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - it was seen
-        """Rewind the lanes that are due; look for the keys of due lines."""
+    async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - the survey's rows are in `seen`
+        """Rewind lanes with due rows; search for the keys of due lines."""
         lanes = self._admission.served(seen.lanes, limited=True)
         lines = [line for line in seen.lines if self._admission.serves(line.queue, line.type)]
         for line in lines:
@@ -120,7 +120,7 @@ class LimitedQueues:
     # ----------------------------------------------------------------------------------- claims
 
     def asks(self) -> list[Ask]:
-        """One claim for each queue that may have something, with its lanes."""
+        """One claim, with its lanes, for each queue that may have something to run."""
         limited = self._admission.limited
         lanes: dict[str, list[Lane]] = {}
         for lane in self._admission.open(self._lanes.ordered()):
@@ -147,11 +147,12 @@ class LimitedQueues:
             room = min(room, probes)
         if bounds.rate is None or bounds.rate / bounds.period >= _HIGH_RATE:
             return room
-        # A claimed command starts at once: if it waited for room, starts would not keep the rate.
+        # A claimed command must start at once: if commands waited for room, their starts would
+        # exceed the rate.
         return min(room, self._admission.startable)
 
     def ready(self, lanes: Mapping[str, Sequence[Lane]]) -> list[str]:
-        """The queues that may have something to run now; lanes: those of queues with limits."""
+        """The queues that may have something to run now; lanes: the lanes of queues with limits."""
         now = self._told_at = monotonic()
         lines = (q for q, known in self._known.items() if known.keys.has_lines)
         asked = dict.fromkeys([*lanes, *lines])
@@ -207,13 +208,13 @@ class LimitedQueues:
     async def _want(
         self, connection: Connection, ask: Ask, known: _Known, room: int
     ) -> Wanted | None:
-        """The claim that is worth making; None: there is nothing to claim."""
+        """The next useful claim from a queue; None: there is nothing to claim."""
         queue, lanes, types = ask.queue, ask.lanes, self._admission.types(ask.queue)
         longest = max(1, int(_RUN_SECONDS / self._admission.prefetch.took))
         may_follow = self._admission.follows(queue)
         if self._admission.keeps_order(queue) and not may_follow:
-            longest = 1  # more commands of a key would only be given back
-        # If a look for other keys just found none, go on with the keys that run here.
+            longest = 1  # further commands of a key would be given back
+        # If a search has just found no other key, continue with the keys that run here.
         following = (
             self._going_on(queue, room, longest)
             if may_follow and not known.keys.turns and known.keys.has_just_learnt
@@ -230,7 +231,7 @@ class LimitedQueues:
             of_each = share(room, len(following), longest)
             return Wanted(room, types, lanes, first, following, of_each, self._claimed_until)
         of_each = share(room, len(known.keys.turns), longest)
-        # Twice as many as should be enough: keys that other workers hold give nothing.
+        # Twice as many keys as should suffice: keys that other workers hold give nothing.
         keys = known.keys.turns.take(min(room, ceil(2 * room / known.keys.of_each)))
         return Wanted(room, types, lanes, first, keys, of_each)
 
@@ -249,7 +250,7 @@ class LimitedQueues:
                 known.wait = min(2 * known.wait, _LONGEST_FULL)
                 self._any_full = True
             self._parts.metrics.held_back.labels(queue, claimed.held_back).inc()
-            if not claimed.passed:  # no key was asked
+            if not claimed.passed:  # the claim did not reach the keys
                 known.keys.turns.put_back(keys)
                 return
         else:
@@ -260,7 +261,7 @@ class LimitedQueues:
     # --------------------------------------------------------------------------------- what ends
 
     def retry(self) -> bool:
-        """A command has ended here: full queues may have room; returns whether any was full."""
+        """Ask full queues again, since a command has ended; returns whether any queue was full."""
         was_full, self._any_full = self._any_full, False
         if was_full:
             for known in self._known.values():
@@ -270,7 +271,7 @@ class LimitedQueues:
 
     @property
     def contended(self) -> bool:
-        """Whether another worker was just claiming from a queue of this worker."""
+        """Whether another worker was just claiming from one of this worker's queues."""
         now = monotonic()
         return any(
             0 < known.contended <= _CONTENDED_RETRIES and known.until > now
@@ -279,14 +280,14 @@ class LimitedQueues:
 
     @property
     def again(self) -> float | None:
-        """Seconds until a queue may be asked again, or has more; None: only when woken."""
+        """Seconds until a queue may be asked again, or has more; None: only after a wake-up."""
         return self.again_in(self._asked)
 
     def again_in(self, asked: Collection[str]) -> float | None:
-        """Like `again`; asked: the queues that could be asked in this page."""
+        """Like `again`; asked: the queues that this page could ask."""
         now, times = monotonic(), []
         for queue, known in self._known.items():
-            if known.until > self._told_at:  # it may have passed since, while others were asked
+            if known.until > self._told_at:  # the wait may have ended while other queues were asked
                 times.append(max(0.0, known.until - now))
             elif queue in asked and (known.held_back or known.keys.looking or known.keys.turns):
                 times.append(0.0)

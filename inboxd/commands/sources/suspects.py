@@ -1,12 +1,12 @@
 """Suspects: commands that ran on a worker when it died, tried by groups (ADR 20).
 
-Owns which group this worker runs, and whether it runs one command alone. A group runs side by side,
-beside ordinary commands; the next group begins only when this one has ended or has run for a while,
-so that a death tells which group it was. Promises that a command which runs alone has nothing
-beside it here, neither commands nor events, until it has ended or has run for a while, and is then
-written down as not alone before anything else starts: a death counts only against a command that
-was alone. Known limit: a worker that wants to run one alone claims nothing until all its commands
-have ended, however long that takes.
+Owns the choice of the group that this worker runs, and of the command that it runs alone. The
+commands of a group run concurrently, beside ordinary commands; the next group begins only when this
+one has ended or has run for a while, so that a death points to one group. Promises that no other
+command and no event runs here beside a command that runs alone, until it has ended or has run for a
+while. Then the database marks it as not alone before anything else starts, since a death counts
+only against a command that was alone. Known limit: a worker that wants to run one alone claims
+nothing until all its commands have ended, for any length of time.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,11 +35,11 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Seconds until suspects that could not be taken are looked at again.
+# Seconds until the next try for suspects that could not be leased.
 _AGAIN = 0.5
 # Seconds for which a busy worker leaves a suspect that must run alone to other workers.
 _PATIENCE = 2.0
-# Groups that one look tries: some may wait for others in their lines, or for room.
+# Groups tried in one search: some may wait for other commands in their lines, or for room.
 _TRIES = 10
 # Back-off of a suspect that could not run alone although nothing else ran here (its queue was full,
 # its key was held): the first in seconds, doubled up to the longest.
@@ -56,7 +56,7 @@ class Suspects:
         admission: Admission,
         on_change: Callable[[], None],
     ) -> None:
-        """Claim what `admission` admits; on_change: wakes the processor, to look again."""
+        """Claim suspects that `admission` admits; on_change: wakes the processor."""
         self._parts = parts
         self._limited = limited
         self._settler = settler
@@ -64,43 +64,45 @@ class Suspects:
         self._admission = admission
         self._on_change = on_change
         self._look_at = 0.0
-        # The group that runs here, its commands that have not ended, until when no other begins.
+        # The group that runs here, its commands that have not ended, and the time until which no
+        # other group begins.
         self._group: UUID | None = None
         self._held: set[int] = set()
         self._until = 0.0
-        # Index of the first group for the next look, if none that was tried had anything.
+        # Index of the first group to try in the next search, if the tried groups gave nothing.
         self._first = 0
-        # The command that runs alone; whether this worker empties itself for one.
+        # The command that runs alone; whether this worker stops claiming for such a command.
         self._alone: ClaimedCommand | None = None
         self._wants = False
         self._ending = False
         self._over = anyio.Event()
         self._lease = AloneLease(parts)
-        # Since when it runs alone, and until when all others have their turn.
+        # Begin of the time alone, and end of the time that other commands get after it.
         self._alone_at = 0.0
         self._rest_until = 0.0
-        # By group: until when a suspect that could not run is left alone, and the last wait.
+        # By group: a suspect that could not run is not tried before this time; the last wait in
+        # seconds.
         self._backoffs: dict[UUID, tuple[float, float]] = {}
 
     @property
     def exclusive(self) -> bool:
-        """Whether nothing else is to be claimed."""
+        """Whether nothing but suspects may be claimed."""
         return self._wants or self._alone is not None
 
     @property
     def due(self) -> bool:
-        """Whether it is time to look for suspects."""
+        """Whether a search for suspects is due."""
         return self._alone is None and monotonic() >= self._look_at
 
     @property
     def again(self) -> float | None:
-        """Seconds until suspects are looked for; None: only when woken."""
+        """Seconds until the next search for suspects; None: only after a wake-up."""
         if self._alone is not None or self._look_at == inf:
             return None
         return max(0.0, self._look_at - monotonic())
 
     def forget(self) -> None:
-        """The connection was lost: a claim may have committed."""
+        """Search again, since the connection was lost; a claim may have committed."""
         if self._alone is None:
             self._admit_others()
         self._look_at = 0.0
@@ -108,7 +110,7 @@ class Suspects:
     # ----------------------------------------------------------------------------------- looks
 
     async def survey(self, connection: Connection, seen: Sightings) -> Survey:
-        """Whether suspects are due that this worker may take, and when others may be."""
+        """Whether suspects are due that this worker may lease, and when others may become due."""
         serves = self._admission.serves
         plain = any(lane.key[2] is None for lane in seen.lanes)
         if not plain and not any(
@@ -131,18 +133,18 @@ class Suspects:
         self._on_change()
 
     def events_rest(self) -> None:
-        """No event handler runs any more: a suspect may run alone."""
+        """A suspect may run alone, since no event handler runs any more."""
         self._look_now()
 
     # ---------------------------------------------------------------------------------- claims
 
     def asks(self) -> list[Ask]:
-        """One claim, before all others, if it is time to look for suspects."""
+        """One claim, before all others, if a search for suspects is due."""
         return [Ask(-inf, "")] if self.due else []
 
     async def claim(self, _ask: Ask, most: int) -> list[ClaimedCommand]:
-        """Lease up to `most` commands of one group; or a single one, which must run alone."""
-        if not self._wants:  # it may be held still, after a lost connection
+        """Lease up to `most` commands of one group, or a single command that must run alone."""
+        if not self._wants:  # the lease may still be held after a lost connection
             await self._lease.free()
         async with borrow(self._parts.pool) as connection:
             found = await commands.find_suspects(connection, self._parts.sql)
@@ -156,17 +158,17 @@ class Suspects:
         for group in self._in_turn([group for group in groups if not group.alone]):
             if rows := await self._take(group, most):
                 self._first = 0
-                await self._give_up()  # groups that run side by side come first
+                await self._give_up()  # groups that run concurrently come first
                 self._hold(group, rows)
                 return rows
         single = [group for group in groups if group.alone and self._may_try(group.id)]
         if single:
             return await self._claim_alone(single[0])
-        await self._give_up()  # another worker has it
+        await self._give_up()  # another worker runs it
         return []
 
     def _in_turn(self, groups: list[SuspectGroup]) -> list[SuspectGroup]:
-        """At most `_TRIES` groups, behind those that the last look has tried."""
+        """At most `_TRIES` groups, after those that the last search tried."""
         if len(groups) <= _TRIES:
             return groups
         first = self._first % len(groups)
@@ -174,19 +176,19 @@ class Suspects:
         return [*groups[first:], *groups[:first]][:_TRIES]
 
     def _may_try(self, group: UUID) -> bool:
-        """Whether a suspect may run alone now, as far as this worker knows."""
+        """Whether a suspect may run alone now, by this worker's own knowledge."""
         now = monotonic()
         until, _ = self._backoffs.get(group, (0.0, 0.0))
         return group != self._group and now >= max(until, self._rest_until)
 
     async def _give_up(self) -> None:
-        """Stop emptying this worker for a suspect."""
+        """Claim other commands again, instead of waiting for a suspect."""
         if self._wants:
             self._admit_others()
         await self._lease.free()
 
     def _hold(self, group: SuspectGroup, rows: Sequence[ClaimedCommand]) -> None:
-        """These commands run now; look for the rest of the group as soon as there is room."""
+        """Note that these commands run now; search at once for the rest of the group."""
         if group.id != self._group:
             self._held.clear()
             self._until = monotonic() + time_of(max(row["crashes"] for row in rows))
@@ -228,7 +230,7 @@ class Suspects:
     # ----------------------------------------------------------------------------------- alone
 
     async def _claim_alone(self, group: SuspectGroup) -> list[ClaimedCommand]:
-        """Empty this worker for a suspect, or lease it when that is done."""
+        """Stop claiming for a suspect; lease it when all other commands have ended."""
         if self._admission.in_flight or self._settler.waiting:
             if self._wants or group.since >= _PATIENCE:
                 self._wants = await self._lease.hold()
@@ -236,8 +238,8 @@ class Suspects:
         self._wants = True
         if not self._parts.exclusive_run.want():
             return []
-        self._admission.begin_page()  # room of commands that have ended meanwhile
-        # A handler that was given up may still run in its thread, and may cause a death.
+        self._admission.begin_page()  # room of commands that ended since
+        # The thread of an abandoned handler may still run, and cause a death.
         rows = await self._take(group, 1, alone=not self._parts.executions.left_behind)
         if not rows:
             wait = min(2 * self._backoffs.get(group.id, (0.0, _BACKOFF / 2))[1], _LONGEST_BACKOFF)
@@ -252,7 +254,7 @@ class Suspects:
         return rows
 
     async def _admit_others_later(self, row: ClaimedCommand) -> None:
-        """After a while, write down that it is not alone any more, and let others start."""
+        """After a while, mark the command as not alone, and let others start."""
         with anyio.move_on_after(time_of(row["crashes"])):
             await self._over.wait()
         while self._alone is row:
@@ -260,7 +262,7 @@ class Suspects:
                 async with borrow(self._parts.pool) as connection:
                     sql, me = self._parts.sql, self._parts.me.id
                     await commands.end_alone(connection, sql, me, row["id"], row["fence"])
-            except Exception as error:  # noqa: BLE001 - until it is written, it is alone
+            except Exception as error:  # noqa: BLE001 - until the mark is written, it runs alone
                 _log.warning("a suspect stays alone", id=row["id"], reason=explain(error).error)
                 await anyio.sleep(_AGAIN)
             else:
@@ -268,7 +270,7 @@ class Suspects:
                     self._admit_others()
 
     def _admit_others(self) -> None:
-        """Let others run here: it is their turn for as long as one ran alone."""
+        """Let others run here, for as long as the command ran alone."""
         if self._alone is not None:
             now = monotonic()
             self._rest_until = now + now - self._alone_at
@@ -280,10 +282,10 @@ class Suspects:
     # ------------------------------------------------------------------------------- what ends
 
     def ended(self, row: ClaimedCommand) -> None:
-        """A command has ended here, or was given back."""
+        """Note that a command has ended here, or was given back."""
         if row["id"] in self._held:
             self._held.discard(row["id"])
-            if not self._held:  # its other commands are suspects like any other
+            if not self._held:  # the rest of the group are ordinary suspects
                 self._group = None
             self._look_now()
         if self._alone is not None and row["id"] == self._alone["id"]:
@@ -291,7 +293,7 @@ class Suspects:
         self.written()
 
     def written(self) -> None:
-        """Outcomes were written: when that of a suspect is, others may start."""
+        """Outcomes were written: after a suspect's outcome, other commands may start."""
         if self._settler.waiting:
             return
         if self._ending:
