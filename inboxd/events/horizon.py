@@ -1,10 +1,10 @@
-"""Reads the horizon of arrivals when that is worth it: one horizon for all topics of a worker.
+"""Reads the horizon of arrivals: one horizon for all topics of a worker.
 
-Owns how often the server is asked which transactions may still commit: a reading copies its whole
-lock table. Promises that visible rows wait at most the interval below for a reading, and that
-readings take only a small share of the time. Known limit: with hundreds of thousands of locks held,
-a reading takes tens of milliseconds, and the pauses between readings are twenty times as long.
-*See:* `sources/sequential.py` and `chunks/processing.py`, which ask for it.
+Owns the interval of readings: each asks the server for open transactions, and copies its whole lock
+table. Promises that visible rows wait at most the interval below for a reading, and that readings
+take only a small share of the time. Known limit: with hundreds of thousands of locks held, a
+reading takes tens of milliseconds, and the pauses between readings are twenty times as long. *See:*
+`sources/sequential.py` and `chunks/processing.py`, which ask for it.
 """
 
 import time
@@ -15,7 +15,7 @@ from inboxd.store.connections import Connection
 from inboxd.store.statements import Statements
 from inboxd.telemetry.metrics import Metrics
 
-# Least interval of readings: while rows wait for one, and while other rows can be taken.
+# Shortest interval between readings: while rows wait for one, and while other rows can be claimed.
 _HURRIED_SECONDS, _LEISURELY_SECONDS = 0.005, 0.1
 _SHARE = 20  # the pause after a reading, in durations of that reading
 
@@ -23,8 +23,8 @@ _SHARE = 20  # the pause after a reading, in durations of that reading
 class HorizonReader:
     """Keeps `horizon` up to date.
 
-    rewinds: the number of readings that found rewound ids or another server. An owner of cursors
-    forgets them when this number has changed, even if another one has read.
+    rewinds: the number of readings that found rewound ids or another server. Each owner of cursors
+    forgets them when this number has changed.
     """
 
     def __init__(self, sql: Statements, metrics: Metrics) -> None:
@@ -42,7 +42,7 @@ class HorizonReader:
         return time.monotonic() - self._read_at >= least
 
     async def read(self, connection: Connection) -> None:
-        """Read, unless a reading is under way: readings have an order."""
+        """Read the horizon, unless another reading is under way: readings must keep their order."""
         if self._reading:
             return
         self._reading = True
@@ -52,7 +52,7 @@ class HorizonReader:
             self._reading = False
 
     async def read_if_due(self, connection: Connection) -> None:
-        """Read because rows wait for it, if the last reading is long enough ago."""
+        """Read the horizon for waiting rows, if the last reading is old enough."""
         if self.is_due(hurried=True):
             await self.read(connection)
 

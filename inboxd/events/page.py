@@ -1,10 +1,9 @@
-"""A page of events: one transaction from the claim to the settlement, and how it ended.
+"""A page of events: one transaction from the claim to the settlement.
 
-Owns what a page is, from whichever source its rows come (`sources`). Promises (promise 2): the
-handlers' effects, the commands that they sent and the settlements commit together or not at all;
-and for a page that did not commit the cause is found: it has requeued the event that spoiled it, or
-says how many rows the next page may have, until that event stands alone. *See:* `processing`, which
-begins pages; `page_run`, `settling`.
+Owns this transaction, for rows of any source (`sources`). Promises (promise 2): the handlers'
+effects, the commands that they sent and the settlements commit together or not at all. If a page
+fails to commit, the event at fault is requeued if it is known; otherwise the next page has fewer
+rows, until that event is alone. *See:* `processing`, which begins pages; `page_run`, `settling`.
 """
 
 import time
@@ -32,11 +31,11 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PageFailure:
-    """Why a page did not commit, and what follows.
+    """Why a page did not commit, and how to continue.
 
     blamed: one event was requeued, or set aside; settled: its id, if its outcome was written. most:
-    the limit of rows for the next page. broken: the connection was lost in the page. outage: no
-    event is at fault; the processor tries again later.
+    maximum rows of the next page. broken: the page lost its connection. outage: no event is at
+    fault; the processor tries again later.
     """
 
     blamed: bool = False
@@ -47,7 +46,7 @@ class PageFailure:
 
 
 class EventPage:
-    """One page. It begins, then it is settled, which may go on while the next page runs."""
+    """One page: it begins, then it is settled, if need be while the next page runs."""
 
     def __init__(self, parts: Parts, run: PageRun, settling: EventSettling) -> None:
         self.claim: Claim | None = None
@@ -67,23 +66,23 @@ class EventPage:
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether the run ended before some rows: they are locked until this page has ended."""
+        """Whether the run left rows out; they stay locked until this page has ended."""
         return self.results.met < len(self.rows)
 
     @property
     def is_full(self) -> bool:
-        """Whether its source may have more rows."""
+        """Whether the page's source may have more rows."""
         return self.claim is not None and self.claim.full
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether its source can give no other page the same buckets before it has ended."""
+        """Whether its buckets are closed to other pages until this page has ended."""
         return self.claim is not None and self.claim.exclusive
 
     async def begin(self, sources: PageSources, most: int) -> PageFailure | None:
         """Claim at most `most` rows and run them; returns the failure if the run ends the page.
 
-        Without rows, the transaction has ended; errors before rows are claimed are raised.
+        Without rows the transaction has ended. Errors before the claim are raised.
         """
         if not sources.are_known():
             return None
@@ -104,8 +103,8 @@ class EventPage:
         return None
 
     async def settle(self) -> None:
-        """Write the outcomes and commit, or find out what follows. Does not raise."""
-        assert self.claim is not None  # noqa: S101 - it has begun
+        """Write the outcomes and commit, or handle the failure. Does not raise."""
+        assert self.claim is not None  # noqa: S101 - `begin` was called
         assert self._connection is not None  # noqa: S101 - as above
         error: Exception | None = None
         lost = False
@@ -131,7 +130,7 @@ class EventPage:
             _log.error("a page of events could not be counted", reason=explain(error).error)
 
     async def end(self) -> PageFailure | None:
-        """Wait until it is settled; returns the failure if it did not commit."""
+        """Wait for the settlement; returns the failure if the page did not commit."""
         await self._ended.wait()
         return self._failure
 
@@ -146,15 +145,15 @@ class EventPage:
     # -------------------------------------------------------------------------------- failures
 
     def _is_lost(self) -> bool:
-        """Whether its connection was lost; ask at once, before another task borrows it."""
+        """Whether the connection was lost; call it at once, before another task borrows it."""
         return self._connection is None or self._connection.is_closed()
 
     async def _fail(self, error: Exception, *, lost: bool) -> PageFailure:
-        """Find out what follows from an error; nothing claimed is settled. Does not raise."""
+        """Handle an error; no claimed row is settled. Does not raise."""
         try:
             return await self._sort_out(error, lost=lost)
         except Exception as again:  # noqa: BLE001 - in an outage no event is blamed
-            # If the event that spoiled its page is known, the next events need not run alone.
+            # If the event at fault is known, the next events need not run alone.
             return PageFailure(broken=lost and self.results.spoiled is None, outage=again)
 
     async def _sort_out(self, error: Exception, *, lost: bool) -> PageFailure:
@@ -173,29 +172,30 @@ class EventPage:
         if len(suspects) == 1:
             row = suspects[0]
             handlers = self._parts.registry.handlers_of(row["topic"], row["type"])
-            # A chunk of one has no handler: the rule of its topic applies.
+            # A chunk of one has no handler of its own: the rule of its topic applies.
             return await self._blame(
                 PageFailedBy(row, next(iter(handlers), None), error), broken=lost
             )
         return PageFailure(most=len(self._before(suspects[len(suspects) // 2])), broken=lost)
 
     async def _blame(self, spoiled: PageFailedBy, *, broken: bool = False) -> PageFailure:
-        """Fail the one event, on a connection that works: in an outage no event is blamed."""
+        """Fail the event at fault, on a working connection: in an outage no event is blamed."""
         row_id = spoiled.row["id"]
         try:
             found = await self._requeue(spoiled, self._settling.fail)
         except Exception as error:
             if not is_refusal(error):
                 raise
-            # An event that cannot be requeued would come first in each page, and block all others.
+            # An event that cannot be requeued would come first in each page, and block all later
+            # ones.
             reason = explain(error).error
             _log.error("an event cannot be requeued", id=row_id, reason=reason)
             found = await self._bury(PageFailedBy(spoiled.row, spoiled.handler, error))
-        # If it was not found, its lost session may still hold it.
+        # If the event was not found, the lost session may still hold it.
         return PageFailure(blamed=True, settled=row_id if found else None, broken=broken)
 
     async def _bury(self, spoiled: PageFailedBy) -> bool:
-        """Make it a dead letter, which needs the least; if that is refused, set it aside."""
+        """Make the event a dead letter, which has the least to refuse; if refused, set it aside."""
         try:
             return await self._requeue(spoiled, self._settling.bury)
         except Exception as error:
@@ -224,7 +224,7 @@ class EventPage:
         return row is not None
 
     def _afresh(self) -> PageResults:
-        """Results of a new transaction, in which no line stands still yet."""
+        """Empty results for a new transaction, in which no line stands still yet."""
         in_lines = self.claim is not None and self.claim.order is not None
         return PageResults(order=PageOrder(self._parts) if in_lines else None)
 

@@ -1,11 +1,11 @@
-"""The event processor's work: it begins pages, and continues by how they ended (promise 2).
+"""The work of the event processor: it begins pages, and handles failed ones (promise 2).
 
-Owns which sources are asked, how many rows a page has, and when events run alone. After a page that
-did not commit, pages are halved until the event that spoils them stands alone; after a death in the
-middle of a page, events run alone, each counted before it runs, until the poison is found (ADR 3).
-While the server settles one page, the next is claimed and run on another connection (ADR 7). Known
-limit: handlers of two pages never run at the same time; for that, start more workers. *See:*
-`engine.processor`, the loop; `page`; `lone_event`; `chunks.processing`.
+Owns the choice of sources, the number of rows in a page, and the decision that events run alone.
+After a page that did not commit, pages are halved until the event at fault is alone; after a death
+during a page, events run alone, each counted as a crash before it runs, until the event that kills
+workers is found (ADR 3). While the server settles one page, the next is claimed and run on another
+connection (ADR 7). Known limit: handlers of two pages never run at the same time; for that, start
+more workers. *See:* `engine.processor`, the loop; `page`; `lone_event`; `chunks.processing`.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from inboxd.events.sources.source import PageSources, look
 from inboxd.settings import Events as Limits
 from inboxd.store.pools import borrow
 
-# Time limit for giving back a mark at once; otherwise the next page does it.
+# Time limit for removing a mark at once; otherwise the next page does it.
 _SOON_SECONDS = 1.0
 # Interval for starting relays while a page of other events runs.
 _RELAYS_SECONDS = 0.1
@@ -50,8 +50,7 @@ class EventProcessing:
     ) -> None:
         """Process the events that the plugins handle; pages are settled in tasks of `tasks`.
 
-        wake: ends the processor's sleep. holds_lease: whether this worker certainly is not taken
-        for dead.
+        wake: ends the processor's sleep. holds_lease: whether no worker can take this one for dead.
         """
         self._parts = parts
         self._tasks = tasks
@@ -66,20 +65,20 @@ class EventProcessing:
         self._sources = PageSources(SingleSource(parts), SequentialSource(parts, reader))
         self._quarantine = Quarantine(parts, "event")
         self._most = settling.limits.page_rows
-        # The page that runs, and the one before it while it is settled.
+        # The page that runs, and the page before it while that is being settled.
         self._running: EventPage | None = None
         self._behind: EventPage | None = None
 
     @property
     def in_flight(self) -> int:
-        """Events that are claimed and not settled yet."""
+        """Number of claimed events that are not settled yet."""
         pages = {self._running, self._behind} - {None}
         beside = self._chunks.in_flight + self._relays.in_flight
         return beside + sum(len(page.rows) for page in pages if page is not None)
 
     @property
     def holds_up_the_loop(self) -> bool:
-        """Whether handlers run that the processor's loop may wait for; it waits for no relay."""
+        """Whether handlers run that block the processor's loop; relays do not block it."""
         return self.in_flight > self._relays.in_flight
 
     @property
@@ -88,27 +87,27 @@ class EventProcessing:
         return self._chunks.is_visiting or self._relays.is_busy or bool(self.in_flight)
 
     def be_careful(self) -> None:
-        """A worker died, perhaps in the middle of a page: run the next events alone."""
+        """Run the next events alone: a worker has died, perhaps during a page."""
         self._quarantine.begin(self._settling.limits.page_rows)
         self._chunks.be_careful()
         self._rewind()
 
     def forget(self) -> None:
-        """The connection was lost: the next connection may reach another server."""
+        """Forget the server, since the connection was lost."""
         self._rewind()
         self._chunks.forget()
         self._relays.forget()
         self._reader.forget()
 
     def reload(self, limits: Limits) -> None:
-        """Take over the settings that may change while running."""
+        """Take over the settings that can change while running."""
         self._settling.reload(limits)
 
     async def room(self, within: float | None = None) -> None:
-        """A page is run before the next is claimed: there is always room."""
+        """Do nothing: there is always room, since a page has run before the next claim."""
 
     async def survey(self) -> Survey:
-        """Look at all sources from their beginnings."""
+        """Survey all sources from their beginnings."""
         async with borrow(self._parts.pool) as connection:
             looked = await look(connection, self._parts.sql, self._reader)
             seen = [await self._sources.survey(connection, looked)]
@@ -116,9 +115,9 @@ class EventProcessing:
             return Survey.of([*seen, await self._relays.survey(connection, looked)])
 
     async def page(self) -> Page:
-        """Claim a page, run its events, and start settling it, which may go on during the next.
+        """Claim a page, run its events, and start its settlement, which may overlap the next page.
 
-        Chunks and relays run in tasks of their own, and are only begun here.
+        Chunks and relays are only started here, in tasks of their own.
         """
         if self._parts.exclusive_run.wanted:
             return await self._rest()
@@ -135,7 +134,7 @@ class EventProcessing:
             await self._relays.finish()
 
     async def tend_relays(self) -> None:
-        """Until cancelled, start relays while handlers keep the processor busy."""
+        """Start relays while handlers keep the processor busy, until cancelled."""
         while True:
             await anyio.sleep(_RELAYS_SECONDS)
             if self._running is not None and not self._parts.exclusive_run.wanted:
@@ -153,13 +152,13 @@ class EventProcessing:
         self._relays.resume()
 
     async def give_back(self) -> None:
-        """Take back the marks of runs that ended without an outcome; close brokers' connections."""
+        """Remove the marks of runs that ended without an outcome; close brokers' connections."""
         await self._quarantine.give_back()
         await self._chunks.give_back()
         await self._relays.close()
 
     async def _rest(self) -> Page:
-        """Wait until all that was begun has ended, since a command is to run alone here."""
+        """Wait until everything that was begun has ended, since a command must run alone here."""
         await self._quarantine.give_back()
         failed = await self._end_behind()
         if failed is None and not (self._chunks.is_visiting or self._relays.is_busy):
@@ -167,7 +166,7 @@ class EventProcessing:
         return failed or Page(0, again=_SOON_SECONDS)
 
     def _chunk_was_left(self) -> None:
-        """Events were left to a peer; wake, since cursors that a survey has set are forgotten."""
+        """Wake the processor, since events were left to a peer and the cursors are forgotten."""
         self._rewind()
         self._wake()
 
@@ -178,7 +177,8 @@ class EventProcessing:
                 return await self._end_behind() or await self._alone()
             return await self._overlapping()
         except Exception:
-            # At once: the loop's pause may be longer than the mark keeps the event from others.
+            # At once: until then the mark keeps the event from other workers, perhaps longer than
+            # the loop's pause.
             with suppress(Exception), anyio.move_on_after(_SOON_SECONDS):
                 await self._quarantine.give_back()
             raise
@@ -186,10 +186,10 @@ class EventProcessing:
             self._running = None
 
     async def _overlapping(self) -> Page:
-        """Claim a page and run it while the one before it is settled; then start settling it."""
+        """Claim and run a page while the page before it is settled; then start its settlement."""
         page, failure = await self._begin(self._most)
         if not page.rows and self._behind is not None and self._behind.is_exclusive:
-            # The page that is being settled has all buckets: look again when it has ended.
+            # The page that is being settled has all buckets: claim again after its end.
             if failed := await self._end_behind():
                 return failed
             page, failure = await self._begin(self._most)
@@ -204,7 +204,7 @@ class EventProcessing:
             failed = await self._end_behind() or failed
         if page.results.left_to_peer:
             self._rewind()
-        # Events that are set aside are no progress, unless others may be behind them.
+        # Events that are set aside are no progress, unless other events may be behind them.
         rows = page.results.met - (0 if page.is_full else page.results.aside)
         return failed or Page(rows, full=page.is_full, again=self._again())
 
@@ -213,7 +213,7 @@ class EventProcessing:
         return page, await page.begin(self._sources, most)
 
     async def _alone(self) -> Page:
-        """Run the next event alone, marked before."""
+        """Run the next event alone, after marking it."""
         if not self._sources.are_known():
             return Page(0)
         page = self._running = LoneEvent(
@@ -229,7 +229,7 @@ class EventProcessing:
         return Page(1) if page.rows else Page(0, again=self._again())
 
     async def _end_behind(self) -> Page | None:
-        """Wait until the page behind is settled; returns what follows if that failed."""
+        """Wait for the settlement of the page behind; returns the continuation if it failed."""
         behind, self._behind = self._behind, None
         return await self._end(behind)
 
@@ -239,18 +239,18 @@ class EventProcessing:
         failure = await page.end()
         if failure is not None:
             return self._after(failure)
-        # A larger page began before the last failure: its success says nothing about the halves.
+        # A larger page began before the last failure: its success proves nothing about the halves.
         if len(page.rows) <= self._most:
             self._most = min(2 * self._most, self._settling.limits.page_rows)
         return None
 
     def _after(self, failure: PageFailure) -> Page:
-        """Continue after a page that did not commit. Raises its outage."""
+        """Continue after a page that did not commit. Raises the outage."""
         self._rewind()
         if failure.settled is not None:
             self._quarantine.settled(failure.settled)
         if failure.broken:
-            # Most likely an outage; if not, events that run alone show the one to blame.
+            # Most likely an outage; if not, running events alone shows the one at fault.
             self.be_careful()
         if failure.outage is not None:
             raise failure.outage
@@ -262,6 +262,6 @@ class EventProcessing:
         self._sources.forget()
 
     def _again(self) -> float | None:
-        """Seconds until rows may be had that could not be had now."""
+        """Seconds until rows that could not be claimed now may be claimable."""
         beside = (self._chunks.again, self._relays.again, self._run.aside.again)
         return soonest([self._sources.again, *beside])

@@ -1,20 +1,19 @@
-"""Events whose outcome the database refuses to write: passed over for a while, so others run.
+"""Passes over events whose outcome the database refuses, so that other events can run.
 
-Owns the memory of them. Promises that pages pass them over without an outcome, and that a key of a
-sequential topic stands still behind its own. Known limit: only this process remembers them, and
-only the log shows them.
-*See:* `page`, which puts them here; `page_run`, which passes them over.
+Promises that pages give such an event no outcome, and that in a sequential topic its key stands
+still. Known limit: only this process remembers the events, and only the log shows them. *See:*
+`page`, which sets events aside; `page_run`, which passes them over.
 """
 
 import time
 from collections.abc import Callable
 
-# Time until one is tried again: the cause of the refusal may be gone by then.
+# Seconds until an event is tried again: the cause of the refusal may be gone.
 _RETRY_SECONDS = 60.0
 
 
 class SetAside:
-    """Which events are passed over, and until when."""
+    """Events to pass over, and the time until which each is."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """clock: returns seconds, and never goes back."""
@@ -23,7 +22,7 @@ class SetAside:
 
     @property
     def again(self) -> float | None:
-        """Seconds until the first of them is tried again; None: there are none."""
+        """Seconds until the next event is tried again; None: there is none."""
         if not self._until:
             return None
         return max(0.0, min(self._until.values()) - self._clock())

@@ -1,4 +1,4 @@
-"""Settling: what the run of events has to write, and the few statements that write it.
+"""Settling: collects the outcomes of a page's events, and writes them by a few statements.
 
 Owns the rule by which a failed event is judged, and the order of a page's statements. Promises that
 a fixed number of statements writes a page, and that it is counted only after its commit.
@@ -35,7 +35,7 @@ from inboxd.telemetry.tally import After
 
 
 class EventExecution(NamedTuple):
-    """An event that was executed, for the tally; times in seconds."""
+    """An executed event, for the tally; times in seconds."""
 
     topic: str
     type: str
@@ -55,13 +55,13 @@ def counted(row: ClaimedEvent, outcome: Outcome, seconds: float) -> EventExecuti
 
 
 def ended_story(row: ClaimedEvent, seconds: float) -> list[tuple[str, float]]:
-    """The story that ended with an event without effects: its type, and seconds if known."""
+    """The story that ended with an event without effects: its type, and its seconds if known."""
     age = story_age(row["correlation_id"], row["created_at"], row["age"])
     return [] if age is None else [(row["type"], age + seconds)]
 
 
 class PageFailedBy(InboxdError):
-    """A transaction cannot commit because of one event, or of a chunk that begins with it."""
+    """A transaction that cannot commit because of one event, or of the chunk it begins."""
 
     def __init__(
         self, row: ClaimedEvent, handler: EventHandler | None, error: BaseException
@@ -74,7 +74,7 @@ class PageFailedBy(InboxdError):
 
 @dataclass(slots=True)
 class PageResults:
-    """Results of a page to write and to count; spoiled: the event that spoiled it, if known."""
+    """Results of a page to write and to count; spoiled: the event at fault, if known."""
 
     done: list[tuple[int, float]] = field(default_factory=list)
     requeues: list[Requeue] = field(default_factory=list)
@@ -84,34 +84,34 @@ class PageResults:
     # Batches to fold once the page has committed.
     fold: list[int] = field(default_factory=list)
     counts: list[EventExecution] = field(default_factory=list)
-    # Of events that succeeded without effects: type, and seconds since the story began.
+    # Stories that ended with events without effects: type, and seconds since their beginning.
     stories: list[tuple[str, float]] = field(default_factory=list)
     spoiled: PageFailedBy | None = None
-    # The lines of the page; None: its events are not in lines.
+    # The lines of the page; None: its events have no lines.
     order: PageOrder | None = None
-    # Reports to log and hooks after the commit; tells: whether the log reports single events.
+    # Reports for log and hooks after the commit; tells: whether the log reports single events.
     tells: bool = False
     told: list[Callable[[], None]] = field(default_factory=list)
-    # The number of events that were run, or left where they are for those before them.
+    # Number of events that ran, or stay behind earlier events of their line.
     met: int = 0
-    # The number of these that are passed over, since their outcome cannot be written.
+    # How many of these were passed over, since their outcome cannot be written.
     aside: int = 0
-    # An event was left to another worker, which should claim of its lane first.
+    # Whether an event was left to another worker, which should claim first from its lane.
     left_to_peer: bool = False
-    # Its rows were not locked meanwhile: operators may have changed some.
+    # Whether the rows were not locked during the run, so that operators may have changed some.
     unlocked: bool = False
 
     def sizes(self) -> tuple[int, int, int]:
-        """How much the handlers have sent: commands, events, plans."""
+        """The numbers of rows that handlers have sent: commands, events, plans."""
         return len(self.sent), len(self.emitted), len(self.planned)
 
     def cut(self, sizes: tuple[int, int, int]) -> None:
-        """Forget what was sent since `sizes` returned these."""
+        """Forget the rows that were sent since `sizes` returned these numbers."""
         sent, emitted, planned = sizes
         del self.sent[sent:], self.emitted[emitted:], self.planned[planned:]
 
 
-# Notes in the results what becomes of an event that failed with an error, in one of its handlers.
+# Notes the outcome of an event that failed with an error, in one of its handlers.
 NoteFailure: TypeAlias = Callable[
     [BaseException, ClaimedEvent, EventHandler | None, PageResults], Unsuccessful
 ]
@@ -119,7 +119,7 @@ NoteFailure: TypeAlias = Callable[
 
 @dataclass(slots=True)
 class Outgoing:
-    """Sent by the handlers of one row; it is written only if all of them succeed."""
+    """Rows sent by the handlers of one row; written only if all handlers succeed."""
 
     drafts: list[CommandDraft] = field(default_factory=list)
     events: list[EmittedDraft] = field(default_factory=list)
@@ -130,14 +130,14 @@ class Outgoing:
         return len(self.drafts) + len(self.events)
 
     def note(self, parent: Parent, results: PageResults) -> None:
-        """Have it written, as children of `parent`."""
+        """Add the rows to the results, as children of `parent`."""
         results.sent += [(draft, parent) for draft in self.drafts]
         results.emitted += [(draft, parent) for draft in self.events]
         results.planned += [Planned(plan, parent) for plan in self.plans]
 
 
 class EventSettling:
-    """Judges, writes and counts outcomes of events. limits: of a page, from the settings."""
+    """Judges, writes and counts outcomes of events. limits: those of a page, from the settings."""
 
     def __init__(self, parts: Parts) -> None:
         self.limits = parts.settings.events
@@ -146,11 +146,11 @@ class EventSettling:
         self._judge = Judge(parts)
 
     def reload(self, limits: Limits) -> None:
-        """Take over the settings that may change while running."""
+        """Take over the settings that can change while running."""
         self.limits = limits
 
     def policy(self, topic: str, handler: EventHandler | None) -> Policy:
-        """The retry policy of the handler, or of its topic, or the default."""
+        """The retry policy of the handler, else of its topic, else the default."""
         declared = self._parts.registry.topics.get(topic)
         return (handler and handler.retry) or (declared and declared.retry) or self._parts.policy
 
@@ -167,7 +167,7 @@ class EventSettling:
         handler: EventHandler | None,
         results: PageResults,
     ) -> Unsuccessful:
-        """Judge an event that did not succeed, and note what becomes of it and of its line."""
+        """Judge a failed event, and note the outcome for it and its line."""
         return self._note(error, row, handler, self.judge(error, row, handler), results)
 
     def bury(
@@ -177,7 +177,7 @@ class EventSettling:
         handler: EventHandler | None,
         results: PageResults,
     ) -> Unsuccessful:
-        """Note that an event becomes a dead letter, whatever its policy says."""
+        """Note that an event becomes a dead letter, whatever its policy allows."""
         dead = Dead(explain(error, site_of(row, handler)))
         return self._note(error, row, handler, dead, results)
 
@@ -206,7 +206,7 @@ class EventSettling:
         *,
         events: int | None = None,
     ) -> None:
-        """Report a failed attempt to hooks after the commit; events: how many a chunk has."""
+        """Report a failed attempt to hooks after the commit; events: their number in a chunk."""
         hooks = self._parts.hooks
         if hooks.want_failures:
             me = self._parts.me
@@ -215,9 +215,9 @@ class EventSettling:
                 results.told.append(partial(hooks.report, failed))
 
     async def write(self, connection: Connection, results: PageResults) -> None:
-        """Insert what the handlers sent, and settle, by a fixed number of statements.
+        """Insert the rows that handlers sent, and settle, by a fixed number of statements.
 
-        Lines come late: events that leave their line or are lined up then find its final state.
+        Lines are changed late, so that events that leave or join a line find its final state.
         """
         started = time.monotonic()
         sql, me = self._parts.sql, self._parts.me.id
@@ -232,10 +232,10 @@ class EventSettling:
             await lines.leave_line(connection, sql, order.leaving)
         if order is not None and order.lined_up:
             await lines.line_up(connection, sql, order.lined_up)
-        if results.emitted:  # last: others wait less for its keys and lines
+        if results.emitted:  # last: so that its keys and lines are locked for a shorter time
             await emitted.write(connection, sql, results.emitted)
         left = results.requeues or (order is not None and order.lines)
-        if left and self._parts.fleet.differs:  # another worker may be able to run them
+        if left and self._parts.fleet.differs:  # another worker may be able to run the events
             await wakeups.notify(connection, sql, "events")
         self._parts.metrics.settle_duration.labels("event").observe(time.monotonic() - started)
 
@@ -251,6 +251,6 @@ class EventSettling:
         self.tell(results)
 
     def tell(self, results: PageResults) -> None:
-        """Report to the log and hooks what has committed."""
+        """Report the committed outcomes to the log and to hooks."""
         for say in results.told:
             say()

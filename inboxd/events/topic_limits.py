@@ -1,9 +1,9 @@
-"""The limits that topics set to pages: how many rows, and how many pages at a time.
+"""The limits of topics for pages: maximum rows, and maximum pages at a time.
 
 Owns `page_rows` and `total_concurrency` of topics. If the topic that is due first has `page_rows`,
-the page has events of that topic alone. A topic with a total concurrency has that many slots,
-advisory locks that a page holds until its transaction ends. Promises that topics without either
-limit cost nothing. Known limit: a page holds a slot even if it then finds no row of the topic.
+the page has only events of that topic. A total concurrency of N means N slots, advisory locks that
+a page holds until its transaction ends. Promises that topics without either limit cost nothing.
+Known limit: a page holds a slot even if it then finds no row of the topic.
 """
 
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ from inboxd.engine.parts import Parts
 from inboxd.store import topics
 from inboxd.store.connections import Connection
 
-# When to try again for a taken slot: its release sends no wake-up.
+# Seconds until the next try for a taken slot: its release sends no wake-up.
 _RETRY_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAllowance:
-    """The topics of a page, and how many rows it may have."""
+    """The topics of a page, and its maximum number of rows."""
 
     topics: frozenset[str]
     most: int
@@ -45,7 +45,7 @@ class TopicLimits:
     async def allow(
         self, connection: Connection, wanted: Iterable[str], most: int
     ) -> TopicAllowance:
-        """The limits of a page; wanted: topics in the order in which they are due."""
+        """The limits of a page; wanted: topics in the order of their due times."""
         found = list(dict.fromkeys(wanted))
         self.again, self.refused = None, frozenset()
         limited = [topic for topic in found if topic in self._slots]

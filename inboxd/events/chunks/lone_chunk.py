@@ -1,9 +1,9 @@
-"""A chunk that runs alone after a death, or whose events do.
+"""A chunk that runs alone after a death, or is replaced by its events, each alone.
 
 Owns a chunk's side of the `quarantine` protocol. Promises that a chunk whose run was counted as a
-crash does not run again as a chunk: its events run alone. One that may not be split runs again, and
-its events are dead letters together after `worker.crash_limit` crashes. *See:* `processing`, which
-uses it; `visit`, which runs it.
+crash does not run again as a chunk: its events run alone. A chunk that must not be split runs
+again; after `worker.crash_limit` crashes all its events become dead letters. *See:* `processing`,
+which uses it; `visit`, which runs it.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class LoneChunk:
         quarantine: Quarantine,
         on_suspects: Callable[[], None],
     ) -> None:
-        """visit: one of its own, for this chunk alone."""
+        """visit: a visit that runs only this chunk."""
         self._parts = parts
         self._visit = visit
         self._key = key
@@ -41,12 +41,12 @@ class LoneChunk:
 
     @property
     def keep(self) -> timedelta:
-        """The time that an idle session may live, and the time that the chunk may take."""
+        """How long the mark lasts: the time limit of an idle session and of the chunk, added."""
         usual = self._parts.settings.database.idle_in_transaction_timeout
         return usual + timedelta(seconds=self._visit.chunks.limit(self._visit.handler))
 
     async def find(self, connection: Connection) -> Mark | None:
-        """Lock its bucket and look; a chunk that was counted before is convicted here."""
+        """Lock the bucket and find the chunk; convict a chunk whose run was counted before."""
         sql, topic = self._parts.sql, self._visit.handler.topic
         await lines.hold(connection, sql, [self._visit.bucket])
         found = await chunks.open_lines(connection, sql, topic, [self._key], 1)
@@ -59,10 +59,10 @@ class LoneChunk:
         return Mark(line.id, line.crashes, line.run_at.timestamp())
 
     async def marked(self, connection: Connection) -> None:
-        """Write nothing: the mark at the head of its line is enough."""
+        """Write nothing: the mark at the head of the line suffices."""
 
     async def find_again(self, connection: Connection) -> bool:
-        """Lock its bucket, so that no other worker has the line."""
+        """Lock the bucket, so that no other worker has the line."""
         await lines.hold(connection, self._parts.sql, [self._visit.bucket])
         return True
 
@@ -72,7 +72,7 @@ class LoneChunk:
         await self._visit.run_one(connection, self._line)
 
     async def _convict(self, connection: Connection, line: OpenLine) -> bool:
-        """Release its events to run alone, or make them dead letters; False: it runs once more."""
+        """Release its events to run alone, or make them dead letters; False: it runs again."""
         handler, sql = self._visit.handler, self._parts.sql
         period = handler.rule.period(line.created_at)
         _, last = await chunks.measure(

@@ -1,12 +1,11 @@
-"""Chunks of batch topics, beside the pages of single events: the visits to buckets.
+"""Visits to the buckets of batch topics, beside the pages of single events.
 
-Owns the tasks that visit buckets, a bounded number of them, and what happens when a visit fails.
-Promises that one task of this worker at a time visits a bucket; that an outage blames no
-event; that a chunk which spoils its transaction is cut down until the event stands alone; and,
-after a death in the middle of a chunk, that chunks run one by one, each counted before it runs, and
-that the events of a counted chunk run alone (ADR 3). Known limit: a chunk that waits for producers,
-or whose bucket another worker has, is looked at again after a pause.
-*See:* `events/processing.py`, before it; `visit`, after it.
+Owns a bounded number of tasks that visit buckets, and the handling of failed visits. Promises that
+at most one task of this worker visits a bucket; that no event is blamed for an outage; that a chunk
+which makes its transaction fail is halved until the event at fault is alone; and that after a death
+during a chunk, chunks run one by one, each counted before it runs, and the events of a counted
+chunk run alone (ADR 3). Known limit: a chunk that waits for producers, or for a bucket of another
+worker, is tried again after a pause. *See:* `events/processing.py`, before it; `visit`, after it.
 """
 
 import time
@@ -40,9 +39,9 @@ from inboxd.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _DUE = 200
-# Chunks that run one by one after a death.
+# Number of chunks that run one by one after a death.
 _CAREFUL = 100
-# Pause before a bucket is visited again, in seconds: the first, and the longest.
+# Pause before the next visit to a bucket, in seconds: the first, and the longest.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
 
@@ -50,7 +49,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 class ChunkCalls:
     """Calls to the event processor.
 
-    ended: a visit is over. suspects: events of a chunk must run alone, since one of them may kill
+    ended: a visit has ended. suspects: events of a chunk must run alone, since one of them may kill
     its worker. left_to_peer: events were left to another worker.
     """
 
@@ -80,7 +79,7 @@ class ChunkProcessing:
         self._cursors = ChunkCursors(parts.controls)
         self._visits: dict[Bucket, Visit] = {}
         self._pauses: dict[Bucket, tuple[float, float]] = {}
-        # Buckets in which a transaction failed: one chunk a transaction until the cause is found.
+        # Buckets with a failed transaction: one chunk per transaction until the cause is found.
         self._alone: set[Bucket] = set()
         self._quarantine = Quarantine(parts, "chunk")
         self._recovery = VisitRecovery(parts, settling, self._cursors, self._quarantine)
@@ -90,7 +89,7 @@ class ChunkProcessing:
 
     @property
     def in_flight(self) -> int:
-        """Events of chunks that run now."""
+        """Number of events in running chunks."""
         return sum(part.size for visit in self._visits.values() for _, part in visit.ran[-1:])
 
     @property
@@ -100,18 +99,18 @@ class ChunkProcessing:
 
     @property
     def again(self) -> float | None:
-        """Seconds until a paused bucket with something to do may be visited; None: none is."""
+        """Seconds until a paused bucket may be visited; None: none has anything to do."""
         waiting = [
             until for bucket, (until, _) in self._pauses.items() if bucket in self._cursors.due
         ]
         return max(0.0, min(waiting) - time.monotonic()) if waiting else None
 
     def be_careful(self) -> None:
-        """A worker died, perhaps in the middle of a chunk."""
+        """Run chunks one by one: a worker has died, perhaps during a chunk."""
         self._quarantine.begin(_CAREFUL)
 
     def forget(self) -> None:
-        """The connection was lost: the next connection may reach another server."""
+        """Forget the server, since the connection was lost."""
         self._cursors.forget()
         self._pauses.clear()
 
@@ -123,7 +122,7 @@ class ChunkProcessing:
         for each in looked.arrived:
             bucket = (each.topic, each.bucket)
             if each.topic in served and bucket not in self._visits:
-                # An intake adds events before those that are there.
+                # An intake adds events before the existing ones.
                 first = 1 if each.topic in looked.held else each.first
                 self._cursors.rewind(bucket, min(first - 1, looked.complete[each.bucket]))
                 self._cursors.hint(bucket)
@@ -136,7 +135,7 @@ class ChunkProcessing:
         return Survey(bool(self._ready()), nearest)
 
     def start(self) -> int:
-        """Begin as many visits as allowed; returns how many."""
+        """Begin as many visits as allowed; returns their number."""
         room = self._parts.settings.events.chunk_concurrency - len(self._visits)
         begun = self._ready()[: max(0, room)] if not self._stopping else []
         for bucket in begun:
@@ -147,13 +146,13 @@ class ChunkProcessing:
         return len(begun)
 
     async def finish(self) -> None:
-        """Begin no more, and wait for the visits that go on."""
+        """Begin no more visits, and wait for the running ones."""
         self._stopping = True
         while self._visits:
             await self._idle.wait()
 
     async def give_back(self) -> None:
-        """Take back the marks of chunks that ended without an outcome."""
+        """Remove the marks of chunks that ended without an outcome."""
         await self._quarantine.give_back()
 
     # ------------------------------------------------------------------------------ one bucket
@@ -185,7 +184,7 @@ class ChunkProcessing:
         )
 
     async def _stay(self, bucket: Bucket, handler: ChunkHandler) -> None:
-        """Visit a bucket until there is nothing to do in it, or other buckets wait."""
+        """Visit a bucket until it has nothing to do, or other buckets wait."""
         try:
             while True:
                 visit = self._visits[bucket]
@@ -209,12 +208,12 @@ class ChunkProcessing:
             async with lend(self._parts.pool) as connection:
                 await self._transact(connection, visit)
                 await self._one_by_one(connection, visit)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the next visit must come
+        except Exception as error:  # noqa: BLE001 - the next visit must come
             lost = connection is None or connection.is_closed()
             await self._failed(visit, error, lost=lost)
 
     async def _transact(self, connection: Connection, visit: Visit) -> None:
-        """Run a visit in its transaction, and note what is left to do."""
+        """Run a visit in its transaction, and note the work that remains."""
         bucket = visit.bucket
         async with transaction(self._parts.pool, connection):
             if not await self._may_begin(connection, bucket):
@@ -234,7 +233,7 @@ class ChunkProcessing:
             self._cursors.hint(bucket, visit.keys)
 
     async def _may_begin(self, connection: Connection, bucket: Bucket) -> bool:
-        """Lock the bucket and a slot of its topic, and read the horizon if it is time."""
+        """Lock the bucket and a slot of its topic; read the horizon if it is due."""
         if not await lines.try_buckets(connection, self._parts.sql, [bucket]):
             return False
         if not await self._has_slot(connection, bucket[0]):
@@ -243,7 +242,7 @@ class ChunkProcessing:
         if self._rewinds != self._reader.rewinds:
             self._rewinds = self._reader.rewinds
             self._cursors.forget()
-        # Chunks, too, wait for an intake into their topic.
+        # Chunks, too, must wait for an intake into their topic.
         return bucket[0] not in self._reader.horizon.held
 
     async def _has_slot(self, connection: Connection, topic: str) -> bool:
@@ -259,7 +258,7 @@ class ChunkProcessing:
         self._pauses[bucket] = (time.monotonic() + pause, pause)
 
     async def _count(self, visit: Visit) -> None:
-        """Count what has committed, with turns for other tasks: it may be a million events."""
+        """Count committed events; yield to other tasks, since there may be a million."""
         tally, topic = self._parts.metrics.tally, visit.bucket[0]
         for written in visit.written:
             for type_, tenant, rows, seconds, waited in written.types:
@@ -275,7 +274,7 @@ class ChunkProcessing:
                 self._calls.left_to_peer()
 
     async def _failed(self, visit: Visit, error: Exception, *, lost: bool) -> None:
-        """A visit did not commit: visit its bucket again after a pause."""
+        """Visit the bucket again after a pause, since a visit did not commit."""
         self._pause(visit.bucket)
         self._cursors.hint(visit.bucket, visit.keys)
         if await self._recovery.sort_out(visit, error, lost=lost):
@@ -284,7 +283,7 @@ class ChunkProcessing:
     # -------------------------------------------------------------------------------- suspects
 
     async def _one_by_one(self, connection: Connection, visit: Visit) -> None:
-        """Run chunks that may kill their worker, each counted before it runs."""
+        """Run chunks that may have killed a worker, each counted as a crash before it runs."""
         mine = [key for bucket, key in self._cursors.suspects if bucket == visit.bucket]
         self._cursors.suspects = [s for s in self._cursors.suspects if s[0] != visit.bucket]
         for key in mine:

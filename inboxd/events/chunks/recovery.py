@@ -1,8 +1,8 @@
-"""Handles a visit that did not commit: an outage, or a chunk that spoils its transaction.
+"""Handles a visit that did not commit: an outage, or a chunk that makes its transaction fail.
 
-Owns the search for that chunk. Promises that an outage blames no event, and that a chunk
-which spoils its transaction is cut down until the event stands alone. *See:* `processing`, whose
-visits fail; `requeue`, for a chunk that is to blame.
+Owns the search for that chunk. Promises that no event is blamed for an outage, and that such a
+chunk is halved until the event at fault is alone. *See:* `processing`, whose visits fail;
+`requeue`, for a chunk that is to blame.
 """
 
 from collections.abc import AsyncIterator
@@ -34,13 +34,13 @@ class VisitRecovery:
     settling: EventSettling
     cursors: ChunkCursors
     quarantine: Quarantine
-    # By a chunk's first event; that event has another exemption when it runs alone.
+    # Keyed by a chunk's first event. When this event runs alone, another exemption counts.
     losses: LossExemptions = field(default_factory=LossExemptions)
 
     async def sort_out(self, visit: Visit, error: Exception, *, lost: bool) -> bool:
-        """Cut or blame the chunk at fault, if it is known; does not raise.
+        """Halve or blame the chunk at fault, if it is known; does not raise.
 
-        True: it is one of several chunks; the next visits are to run one each.
+        True: several chunks ran, so the next visits must run one chunk each.
         """
         if isinstance(error, PageFailedBy):
             error = error.error if isinstance(error.error, Exception) else error
@@ -91,7 +91,7 @@ class VisitRecovery:
             await self._blame(visit, replace(failed, error=dead))
 
     async def _blame(self, visit: Visit, failed: FailedChunk) -> None:
-        """Requeue the chunk, on a connection that works."""
+        """Requeue the chunk, on a working connection."""
         results = PageResults()
         blamed = replace(visit, written=[WrittenChunks(results)], ran=[], failed=[failed])
         async with self._anew(visit) as connection:
@@ -100,14 +100,14 @@ class VisitRecovery:
         self.settling.tell(results)
 
     async def _line_up(self, connection: Connection, part: ChunkPart) -> None:
-        """Line up events that ran before: a requeue needs their positions."""
+        """Line up events that ran before their positions existed: a requeue needs positions."""
         if isinstance(part, HeldChunk):
             fresh = [row["id"] for row in part.rows if row.get("position") is None]
             await lines.line_up(connection, self.parts.sql, fresh)
 
     @asynccontextmanager
     async def _anew(self, visit: Visit) -> AsyncIterator[Connection]:
-        """Another transaction that has the bucket."""
+        """A new transaction that has the bucket."""
         async with transact(self.parts.pool) as connection:
             await lines.hold(connection, self.parts.sql, [visit.bucket])
             yield connection

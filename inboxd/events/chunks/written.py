@@ -1,8 +1,8 @@
-"""Outcomes of chunks that their transaction has to write.
+"""Outcomes of chunks that their transaction must write.
 
-Owns the notes on chunks beside `PageResults`. Promises that the notes on a chunk can be taken back,
-for example when it is requeued as a whole.
-*See:* `run`, which notes them; `visit`, which writes them.
+Owns the notes on chunks beside `PageResults`. Promises that the notes on a chunk can be removed,
+for example when it is requeued as a whole. *See:* `run`, which notes them; `visit`, which writes
+them.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from inboxd.store.rows import ClaimedEvent
 
 @dataclass(slots=True)
 class WrittenChunks:
-    """Outcomes to write. settled: stretches of lines, seconds of each event, seconds it waited.
+    """Outcomes to write. settled: stretches of lines, seconds per event, seconds of waiting.
 
     leaving: ids of lined-up events that leave their lines.
     """
@@ -24,13 +24,14 @@ class WrittenChunks:
     results: PageResults = field(default_factory=PageResults)
     settled: list[tuple[PositionRange, float, float]] = field(default_factory=list)
     leaving: list[int] = field(default_factory=list)
-    # Of settled stretches: type, tenant, events, seconds of each, how long the chunk had been due.
+    # Of settled stretches: type, tenant, number of events, seconds of each, seconds for which the
+    # chunk had been due.
     types: list[tuple[str, str | None, int, float, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenMark:
-    """The length of each list before a chunk."""
+    """The lengths of the lists before a chunk."""
 
     requeues: int
     counts: int
@@ -44,7 +45,7 @@ class WrittenMark:
         return cls(len(results.requeues), len(results.counts), len(written.leaving), told)
 
     def back(self, written: WrittenChunks, error: BaseException) -> BaseException:
-        """Take back the notes on a chunk that is requeued as a whole."""
+        """Remove the notes on a chunk that is requeued as a whole."""
         del written.results.requeues[self.requeues :]
         del written.results.counts[self.counts :]
         del written.leaving[self.leaving :]

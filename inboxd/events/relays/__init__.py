@@ -1,1 +1,1 @@
-"""Relays: events are published page by page, and no transaction is open meanwhile."""
+"""Relays: they publish events page by page, without an open transaction."""

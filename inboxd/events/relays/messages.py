@@ -1,8 +1,8 @@
 """Makes the message of an event: a CloudEvent, with its lineage.
 
-Owns which column of an event becomes which attribute. Promises that an event which makes no message
-is refused for good, alone (R4.14). *See:* `page`, before it; `inboxd/brokers/cloud_events.py`,
-which writes attributes in the form of each broker.
+Owns the mapping from columns to attributes. Promises that an event of which no message can be made
+becomes a dead letter without affecting other events (R4.14). *See:* `page`, before it;
+`inboxd/brokers/cloud_events.py`, which writes attributes in the form of each broker.
 """
 
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ class RelayMessages:
         """The message of an event whose payload is this JSON text. Raises MessageRefused."""
         id_ = str(row["event_id"])
         key = row["ordering_key"]
-        if not key or key == id_:  # alone in its line: no order to keep
+        if not key or key == id_:  # the event is alone in its line, so there is no order to keep
             key = None
         return OutgoingMessage(
             to=self._destination.of(row),
@@ -68,7 +68,7 @@ class RelayMessages:
 
 def _time(row: ClaimedEvent) -> str:
     at = row["occurred_at"]
-    # Without a time of occurrence, the time at which it was due.
+    # Without a time of occurrence, use the time at which the event was due.
     at = datetime.fromtimestamp(row["run_at"], UTC) if at is None else at.astimezone(UTC)
     return orjson.dumps(at, option=orjson.OPT_UTC_Z)[1:-1].decode()
 

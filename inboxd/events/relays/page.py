@@ -1,14 +1,14 @@
 """A page of a relay: events of leased buckets, published in the order of their lines, then settled.
 
-Owns when each message is sent, and what follows from each answer. Promises that the next event of a
-line is sent when the one before it is confirmed, unless the relay is pipelined; that only confirmed
-events are settled, and no event behind one of its line that was not confirmed; that no transaction
-is open while it publishes; that a page whose leases were lost settles nothing (promise 3); and that
-an event which the database refuses to settle is found among the others (`settle`, apart). Known
-limits: events that were confirmed and not settled, since the worker or the database failed, are
-published again; a pipelined relay may have sent events behind one that is refused; an event that
-the database refuses only at the commit (a deferred constraint) is not found.
-*See:* `relay`, before it; `messages`; `inboxd/store/relays.py`.
+Owns the order of sending, and the handling of answers. Promises that the next event of a line is
+sent when the event before it is confirmed, unless the relay is pipelined; that only confirmed
+events are settled, and only if all events before them in their line are confirmed; that no
+transaction is open while a page is published; that a page whose leases were lost settles nothing
+(promise 3); and that an event which the database refuses to settle is found (`settle` with
+`apart`). Known limits: confirmed events that are not settled, since the worker or the database
+failed, are published again; a pipelined relay may have sent events behind a refused one; an event
+that the database refuses only at the commit (a deferred constraint) is not found. *See:* `relay`,
+before it; `messages`; `inboxd/store/relays.py`.
 """
 
 import time
@@ -35,7 +35,7 @@ from inboxd.store.connections import Connection, is_refusal
 from inboxd.store.relays import Fences
 from inboxd.store.rows import ClaimedEvent
 
-# A page begins no more waves after this: meanwhile no other worker can have its buckets.
+# A page begins no more waves after this time: until its end no other worker can have its buckets.
 _LONGEST_SECONDS = 1.0
 # The indexes of a page's rows in one line, in their order.
 _Line = deque[int]
@@ -53,7 +53,7 @@ class RelayPage:
         claim: BucketClaim,
         fences: Fences,
     ) -> None:
-        """fences: of the leases of the claim's buckets."""
+        """fences: those of the leases of the claim's buckets."""
         self.claim = claim
         self.rows: Sequence[ClaimedEvent] = ()
         self.results = PageResults(order=claim.order, unlocked=True, tells=row_log.logs_ends())
@@ -67,14 +67,14 @@ class RelayPage:
         self._payloads: dict[int, str] = {}
         self._lines: dict[str | None, _Line] = {}
         self._answers: dict[int, Exception | None] = {}
-        # Confirmed rows in the order of the page, each with its seconds.
+        # Confirmed rows in the page's order, each with its seconds.
         self._confirmed: list[tuple[ClaimedEvent, float]] = []
-        # The breaker's calls: one for the page, or one for each probe.
+        # Calls for the breaker: one for the page, or one per probe.
         self._calls: list[TargetCall] = []
 
     @property
     def met(self) -> int:
-        """The number of first rows that are all settled, requeued or lined up."""
+        """The number of leading rows that are all settled, requeued or lined up."""
         return min((line[0] for line in self._lines.values()), default=len(self.rows))
 
     def lose(self, error: Exception) -> None:
@@ -84,7 +84,7 @@ class RelayPage:
             call.failed(error, None)
 
     async def read(self, connection: Connection) -> None:
-        """Read payloads that the claim left out, for as many rows as the page may weigh."""
+        """Read the payloads that the claim left out, for as many rows as a page's bytes allow."""
         budget, sql = self._settling.limits.page_bytes, self._parts.sql
         portion = next(bodies.portions(self.claim.rows, budget))
         self._payloads = await bodies.read(connection, sql, portion)
@@ -95,9 +95,9 @@ class RelayPage:
     async def publish(
         self, publisher: Publisher, make: RelayMessages, may_go_on: Callable[[], bool]
     ) -> None:
-        """Publish wave by wave, until all is answered, the broker is lost, or it may not go on.
+        """Publish wave by wave, until all is answered, the broker is lost, or the page must stop.
 
-        `lost` has the reason; any error of a publisher but a refusal counts as a lost broker.
+        `lost` has the reason: any error of a publisher except a refusal.
         """
         started = time.monotonic()
         version = self._parts.controls.version
@@ -117,8 +117,8 @@ class RelayPage:
     async def settle(self, connection: Connection, *, apart: bool) -> None:
         """Write the outcomes, in a transaction of its own. Raises LeaseLost.
 
-        apart: the database has refused to settle all events together, so halving finds those that
-        it refuses; they are dead letters, and are not published again.
+        apart: the database has refused to settle all events together. Halving finds the refused
+        ones, which become dead letters and are not published again.
         """
         sql = self._parts.sql
         await lines.hold(connection, sql, [*self._fences])
@@ -145,7 +145,7 @@ class RelayPage:
         return self.claim.order
 
     def _next_wave(self) -> list[int]:
-        """Rows to send now: the first of each line, or, pipelined, all that can run."""
+        """Rows to send now: the first of each line, or, if pipelined, all that can run."""
         wave: list[int] = []
         for line in self._lines.values():
             if not self._order.may_run(self.rows[line[0]]):
@@ -174,7 +174,7 @@ class RelayPage:
             began = time.monotonic()
             try:
                 await self._publish(publisher, messages, sent)
-            except Exception as error:  # noqa: BLE001 - confirmed events are settled nevertheless
+            except Exception as error:  # noqa: BLE001 - confirmed events are settled even so
                 self.lost = error
                 for call in self._calls:
                     call.failed(error, None)
@@ -186,7 +186,7 @@ class RelayPage:
     def _make(
         self, make: RelayMessages, wave: Sequence[int]
     ) -> tuple[list[int], list[OutgoingMessage]]:
-        """The messages of a wave; a row that makes none has its answer noted."""
+        """The messages of a wave; a row without a message is noted as refused."""
         sent: list[int] = []
         messages: list[OutgoingMessage] = []
         for index in wave:
@@ -203,7 +203,7 @@ class RelayPage:
         return sent, messages
 
     def _begin_calls(self, sent: Sequence[int]) -> list[TargetCall]:
-        """The breaker's calls: one for all, or while it probes one for each row, with a ticket."""
+        """Begin calls for the breaker: one for all rows, or one per row while it is probed."""
         breakers = self._parts.breakers
         probes = sent if breakers.probing else sent[:1]
         holders = [("topic", self.rows[index]["id"]) for index in probes]
@@ -238,7 +238,7 @@ class RelayPage:
             part = parts.pop()
             done = [(row["id"], seconds) for row, seconds in part]
             try:
-                async with connection.transaction():  # a savepoint
+                async with connection.transaction():  # on a savepoint
                     await events.settle(connection, sql, done, me, all_of_them=False)
             except Exception as error:
                 if not is_refusal(error):
@@ -264,7 +264,7 @@ class RelayPage:
     # ---------------------------------------------------------------------------------- answers
 
     def _take_answers(self, seconds: float) -> None:
-        """Note the outcomes of each line's rows, up to the first without an answer."""
+        """Note the outcomes of each line's rows, up to the first row without an answer."""
         done = 0
         for line in self._lines.values():
             while line and line[0] in self._answers:
@@ -295,7 +295,7 @@ class RelayPage:
         return (row["topic"], row["ordering_key"]) in self._order.lines
 
     def _stop(self, line: _Line) -> None:
-        """Let the line stand still: the rest of it is lined up, also confirmed events."""
+        """Let the line stand still: its remaining events are lined up, also confirmed ones."""
         for index in line:
             self._order.stop(self.rows[index])
         line.clear()

@@ -1,6 +1,6 @@
 """The relays of this worker, beside the pages of its other events.
 
-Each relay runs by itself, so that a broker that is away delays no other relay. *See:*
+Each relay runs on its own, so that an unreachable broker delays no other relay. *See:*
 `events/processing.py`, before it; `relay`, after it.
 """
 
@@ -35,7 +35,7 @@ class RelayProcessing:
 
     @property
     def in_flight(self) -> int:
-        """Events that are leased and not settled yet."""
+        """Number of leased events that are not settled yet."""
         return sum(relay.in_flight for relay in self._relays)
 
     @property
@@ -53,12 +53,12 @@ class RelayProcessing:
             relay.forget()
 
     async def survey(self, connection: Connection, looked: LineLook) -> Survey:
-        """Take over what a look at all lines has seen."""
+        """Take over a survey of all lines."""
         seen = [await relay.survey(connection, looked) for relay in self._relays]
         return Survey.of([*seen, Survey(due=False, next=self.again)])
 
     def start(self) -> int:
-        """Begin as many pages as allowed; returns how many."""
+        """Begin as many pages as allowed; returns their number."""
         return sum(relay.start() for relay in self._relays)
 
     def suspend(self) -> None:
@@ -81,6 +81,6 @@ class RelayProcessing:
             await relay.finish()
 
     async def close(self) -> None:
-        """Close the connections that are left."""
+        """Close the unused connections."""
         for relay in self._relays:
             await relay.close()

@@ -1,12 +1,12 @@
 """One relay of this worker: it leases pages of its topic, publishes and settles them.
 
-Owns the publishers, the tasks that run pages, and the pauses after a failure. Promises that an
-outage of the broker or the database blames no event and spends no attempt; that after any
+Owns the publishers, the tasks that run pages, and the pauses after a failure. Promises that in an
+outage of the broker or the database no event is blamed and no attempt is spent; that after any
 failure the connection to the broker is closed, so that nothing is sent later; and that two pages
 never have a bucket in common. Known limits: while a broker does not answer, the buckets of its
-pages are leased for the relay's `timeout`; a message that kills its worker is not found, unlike
-that of a handler (ADR 3), and kills the next worker, too.
-*See:* `processing`, before it; `page`, after it; `inboxd/brokers/kinds.py`, for publishers.
+pages stay leased for the relay's `timeout`; a message that kills its worker is not found (unlike an
+event that kills its worker in a handler, ADR 3), and kills the next worker, too. *See:*
+`processing`, before it; `page`, after it; `inboxd/brokers/kinds.py`, for publishers.
 """
 
 import time
@@ -36,28 +36,29 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Pause after a failure in seconds, doubled each time: the longest, the first, and the longest after
-# a broker's failure, as its breaker decides then.
+# Pauses after a failure in seconds, doubled each time: the longest, the first, and the longest
+# after a failure of the broker, whose breaker then sets the pace.
 _LONGEST_PAUSE = 5.0
 _FIRST_PAUSE = 0.1
 _LONGEST_BROKER_PAUSE = 0.2
-# The pause from which a refused page is settled event by event: after 1.5 s in all.
+# From this pause on, a refused page is settled event by event: after 1.5 s in all.
 _PAUSE_BEFORE_APART = 1.0
-# Pause between two looks for events on a hint, in seconds: the first, and the longest.
+# Pause between two tries on a hint, in seconds: the first, and the longest.
 _LOOK_SECONDS = 0.02
 _LONGEST_LOOK_SECONDS = 0.5
-# Seconds that opening a publisher may take beyond its own limit, and that closing may take.
+# Extra seconds for opening a publisher beyond its own limit, and seconds for closing it.
 _GRACE_SECONDS = 2.0
 
 
 class RelayRunner:
     """Runs the pages of one relay, in tasks of `tasks`, up to its `concurrency` at a time.
 
-    A task claims page after page until it finds nothing. One begins at once if work is known to be
-    due (`_work_seen`: a survey saw it, or a task left it). Otherwise one begins on a hint, if lines
-    are known and no task runs, `_LOOK_SECONDS` after the last (`_begun_at`). None begins before
-    `_not_before`, which is later after a failure (`_failure_wait`), if others have the due buckets,
-    and if a task found nothing while this worker's other pages ran (`_empty_wait`).
+    A task claims page after page until it finds nothing. A task begins at once if work is known to
+    be due (`_work_seen`: a survey saw it, or a task left it). Otherwise it begins on a hint: lines
+    are known, no task runs, and the last one began `_LOOK_SECONDS` ago (`_begun_at`). No task
+    begins before `_not_before`, which is moved after a failure (`_failure_wait`), while other
+    workers have the due buckets, and after a task that found nothing while this worker's other
+    pages ran (`_empty_wait`).
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class RelayRunner:
     ) -> None:
         """Publish the topic `name`; `wake` ends the processor's sleep.
 
-        holds_lease: whether this worker certainly is not taken for dead.
+        holds_lease: whether no worker can take this one for dead.
         """
         self.name = name
         self._parts = parts
@@ -100,12 +101,12 @@ class RelayRunner:
 
     @property
     def in_flight(self) -> int:
-        """Events that are leased here and not settled yet."""
+        """Number of events that are leased here and not settled yet."""
         return sum(len(page.rows) for page in self._pages)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a task runs pages, or looks for one."""
+        """Whether a task runs pages, or tries to claim one."""
         return bool(self._scopes)
 
     @property
@@ -115,18 +116,18 @@ class RelayRunner:
         return wait if wait > 0 and self._work_seen else None
 
     def forget(self) -> None:
-        """The connection was lost: the next connection may reach another server."""
+        """Forget the server, since the connection was lost."""
         self._source.forget()
 
     async def survey(self, connection: Connection, looked: LineLook) -> Survey:
-        """Take over what a look at all lines has seen."""
+        """Take over a survey of all lines."""
         async with self._claiming:
             seen = await self._source.survey(connection, looked)
         self._work_seen = self._work_seen or seen.due
         return Survey(seen.due and self._may_begin(), seen.next)
 
     def start(self) -> int:
-        """Begin a task if there may be work for it; returns 0 if only a hint says so."""
+        """Begin a task if it may find work; returns 0 if only a hint suggests work."""
         if not self._may_begin():
             return 0
         now = time.monotonic()
@@ -152,7 +153,7 @@ class RelayRunner:
         self._wake()
 
     def stop(self) -> None:
-        """Begin no more; a page ends with the wave that is under way."""
+        """Begin no more pages; running ones end with their current wave."""
         self._stopping = True
 
     async def finish(self) -> None:
@@ -164,7 +165,7 @@ class RelayRunner:
             await self.close()
 
     async def close(self) -> None:
-        """Close the connections that no page uses."""
+        """Close the unused connections."""
         while self._idle:
             await self._close(self._idle.pop())
 
@@ -206,24 +207,24 @@ class RelayRunner:
                 self._wake()
 
     async def _turn(self) -> bool:
-        """Run a page; returns whether there may be another one at once."""
+        """Run a page; returns whether another page may follow at once."""
         try:
             page = await self._claim()
             if page is None:
                 return self._rest()
             return await self._process(page)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the next page must come
+        except Exception as error:  # noqa: BLE001 - the next page must come
             self._source.forget()
             self._fail(error, "a page of a relay did not commit")
             return False
 
     def _rest(self) -> bool:
-        """Nothing could be claimed: wait a little if there is something. Returns False."""
+        """Wait a little if events are due that could not be claimed. Returns False."""
         wait = self._source.again
         if wait is not None:
             self._work_seen = True
             self._not_before = time.monotonic() + wait
-        elif self._pages:  # most likely they have it: wait longer each time
+        elif self._pages:  # most likely these pages have the events: wait longer each time
             self._empty_wait = min(max(2 * self._empty_wait, _LOOK_SECONDS), _LONGEST_LOOK_SECONDS)
             self._not_before = time.monotonic() + self._empty_wait
         return False
@@ -248,21 +249,21 @@ class RelayRunner:
             committed = True
         finally:
             self._pages.discard(page)
-            # Buckets that other tasks could not have may be free now.
+            # Buckets that other tasks could not get may be free now.
             self._empty_wait = self._not_before = 0.0
             page.claim.ended(page.met, committed=committed)
         if page.lost is not None:
             self._parts.metrics.relays.lost(self.name)
-            await self.close()  # they may be lost, too
+            await self.close()  # the unused connections may be lost, too
             self._fail(page.lost, "publishing to a broker failed", _LONGEST_BROKER_PAUSE)
             return False
         self._recovered()
         return True
 
     async def _settle(self, page: RelayPage) -> None:
-        """Repeat until it succeeds, or its events would be published again. Raises LeaseLost.
+        """Settle a page, with repeats: unsettled events would be published again. Raises LeaseLost.
 
-        If the database refuses for a while, most likely one event is to blame: it is found.
+        If the database refuses for a while, the cause is probably one event: it is searched for.
         """
         pause, apart = _FIRST_PAUSE, False
         while True:
@@ -296,7 +297,7 @@ class RelayRunner:
         pool, most = self._parts.pool, self._most()
         if not most:
             return None
-        # The connection first, then the lock, in the order of `survey`.
+        # First the connection, then the lock: the order of `survey`.
         async with lend(pool) as connection, self._claiming:
             async with transaction(pool, connection):
                 self._fences = {}
@@ -311,7 +312,7 @@ class RelayRunner:
         return page
 
     def _most(self) -> int:
-        """How many events a page may have; only a few while this worker probes."""
+        """Maximum number of events in a page; a few while this worker probes the broker."""
         room = self._parts.breakers.room
         rooms = [room("topic", self.name, type_) for type_ in self._relay.types]
         return min([self._relay.page_rows, *(each for each in rooms if each is not None)])
@@ -327,8 +328,8 @@ class RelayRunner:
     # ------------------------------------------------------------------------------- publishers
 
     async def _open(self, page: RelayPage) -> Publisher | None:
-        """A publisher; None: the broker cannot be reached, which the page has noted."""
-        servers = max(1, len(self._broker.servers))  # they are tried one after the other
+        """A publisher; None: the broker cannot be reached, and the page has the reason."""
+        servers = max(1, len(self._broker.servers))  # the servers are tried one after the other
         limit = servers * self._broker.connect_timeout.total_seconds() + _GRACE_SECONDS
         try:
             with anyio.fail_after(limit):
@@ -336,7 +337,7 @@ class RelayRunner:
         except TimeoutError:
             told = f"the broker {self._relay.broker!r} could not be reached within {limit:g} s"
             page.lose(BrokerUnavailable(told))
-        except Exception as error:  # noqa: BLE001 - whatever a plugin's publisher raises
+        except Exception as error:  # noqa: BLE001 - a plugin's publisher may raise anything
             page.lose(error)
         return None
 
@@ -345,14 +346,14 @@ class RelayRunner:
         with anyio.move_on_after(_GRACE_SECONDS, shield=True):
             try:
                 await publisher.close()
-            except Exception as error:  # noqa: BLE001 - confirmed events are settled nevertheless
+            except Exception as error:  # noqa: BLE001 - confirmed events are settled even so
                 reason = explain(error).error
                 _log.warning("a publisher was not closed", relay=self.name, reason=reason)
 
     # --------------------------------------------------------------------------------- failures
 
     def _fail(self, error: Exception, event: str, longest: float = _LONGEST_PAUSE) -> None:
-        """Wait before the next page, each time longer; log only a new reason."""
+        """Wait before the next page, longer each time; log a reason only when it is new."""
         self._failure_wait = min(max(2 * self._failure_wait, _FIRST_PAUSE), longest)
         self._not_before = time.monotonic() + self._failure_wait
         self._work_seen = True

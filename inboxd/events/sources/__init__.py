@@ -1,1 +1,1 @@
-"""Sources of pages of events: one module for each, and the contract that they meet."""
+"""Sources of pages of events: one module each, and their common contract."""

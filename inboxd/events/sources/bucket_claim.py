@@ -1,8 +1,7 @@
 """A page's claim on sequential topics: rows of a few buckets, which no other page has.
 
-Owns the cursors' moves when such a page ends. Promises that they move once it has committed, and
-never past a row that was neither settled nor lined up.
-*See:* `sequential`, which claims.
+Owns the moves of cursors when such a page ends. Promises that they move only after its commit, and
+never past a row that is neither settled nor lined up. *See:* `sequential`, which claims.
 """
 
 from collections.abc import Sequence
@@ -21,8 +20,8 @@ from inboxd.store.statements import Statements
 class BucketClaim:
     """Rows of buckets that only this page has.
 
-    arrived: buckets whose arrivals it took; drained: buckets of which it took all arrivals.
-    lined_up: lines whose lined-up rows it took; cut: these may have more.
+    arrived: buckets whose arrivals it took; drained: the buckets whose arrivals it took completely.
+    lined_up: lines whose lined-up rows it took; cut: whether these may have more.
     """
 
     rows: Sequence[ClaimedEvent]
@@ -35,12 +34,12 @@ class BucketClaim:
     cut: bool
     sql: Statements
     arrivals: Arrivals
-    # Lines with more lined-up rows; it belongs to the source.
+    # Lines with more lined-up rows; the source's own collection.
     going: dict[Line, None]
     exclusive: bool = True
 
-    def ran(self, met: int) -> None:  # noqa: ARG002 - as the contract has it
-        """Leave its buckets alone until this page has ended."""
+    def ran(self, met: int) -> None:  # noqa: ARG002 - part of the contract
+        """Close its buckets to other pages until this page has ended."""
         self.arrivals.hold(self.buckets)
 
     def ended(self, met: int, *, committed: bool) -> None:
@@ -50,7 +49,7 @@ class BucketClaim:
             return
         last = {bucket_of(row): row["id"] for row in self.rows[:met] if row["position"] is None}
         left = {bucket_of(row) for row in self.rows[met:]}
-        # A bucket for which the page had no room stays the least recently asked one.
+        # A bucket that had no room in the page stays the least recently asked one.
         for bucket in (each for each in self.arrived if each in last or each in self.drained):
             self.arrivals.taken(bucket, last.get(bucket, 0))
             if bucket in self.drained and bucket not in left:
@@ -64,7 +63,7 @@ class BucketClaim:
     async def hold(
         self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
     ) -> None:
-        """Lock the row's bucket, and line up unsettled rows before it, so that it may be, too."""
+        """Lock the row's bucket, and line up the unsettled rows before it."""
         await lines.hold(connection, self.sql, [bucket_of(row)])
         own = [
             each["id"]
@@ -78,5 +77,5 @@ class BucketClaim:
 
 
 def bucket_of(row: ClaimedEvent) -> Bucket:
-    """The bucket of an event in a line."""
+    """The bucket of an event with an ordering key."""
     return row["topic"], row["bucket"]

@@ -1,8 +1,8 @@
-"""Decides of which lines of sequential topics this worker takes events.
+"""Decides from which lines of sequential topics this worker claims events.
 
-Owns the memory of unhandled types. Promises that events which another worker handles are left to
-it, and that unhandled events delay no other key of their bucket. Known limit: the memory stands
-until the next survey.
+Owns the list of unhandled types. Promises that events which another worker handles are left to that
+worker, and that unhandled events delay no other key of their bucket. Known limit: the list is
+renewed only by the next survey.
 """
 
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ class ServedLines:
     """The sequential topics, and the types in them, that this worker handles."""
 
     def __init__(self, parts: Parts, relay: str | None = None) -> None:
-        """relay: serve only the topic of this relay, instead of what the plugins handle."""
-        # The mode of its topics, as of `lines.survey`.
+        """relay: serve only the topic of this relay, instead of the topics that plugins handle."""
+        # The mode of its topics, by `lines.survey`.
         self.mode = "sequential" if relay is None else "relay"
         self._parts = parts
         self._relay = relay
         named = (topic for topic, _ in parts.registry.in_topics)
         self._topics = frozenset(filter(self._is_ours, named))
-        # Of topics and types that this worker does not handle: whether no worker does.
+        # By topic and type that this worker does not handle: whether no other worker does.
         self._unhandled: dict[tuple[str, str], bool] = {}
 
     def forget(self) -> None:
@@ -35,11 +35,11 @@ class ServedLines:
     async def ours(
         self, connection: Connection, pairs: Iterable[tuple[str, str]]
     ) -> set[tuple[str, str]]:
-        """The topics and types whose arrivals this worker takes, or lines up.
+        """The topics and types whose arrivals this worker claims, or lines up.
 
-        A worker that has a handler without a topic lines up unhandled arrivals: otherwise they
+        A worker with a handler that names no topic lines up unhandled arrivals: otherwise they
         would delay the other keys of their bucket. Events that another worker handles are left to
-        it.
+        that worker.
         """
         open_ = {pair for pair in pairs if self._is_open(pair[0])}
         ours = {pair for pair in open_ if self._takes(*pair)}
@@ -52,14 +52,14 @@ class ServedLines:
         return ours
 
     def _is_open(self, topic: str) -> bool:
-        """Whether arrivals of the topic may be taken here, as far as lines go.
+        """Whether arrivals of the topic may be claimed here as lines.
 
-        Arrivals of a topic that is `batch` now go into its chunks, whatever it was when they came.
+        Arrivals of a topic that is `batch` now go into chunks, even if they came in another mode.
         """
         return self._is_ours(topic) and self._parts.controls.allow("topic", topic, "")
 
     def _is_ours(self, topic: str) -> bool:
-        """Whether it is processed here as lines: not as chunks, and not by another relay."""
+        """Whether this object serves the topic: not if chunks or another relay do."""
         registry = self._parts.registry
         if self._relay is not None:
             return topic == self._relay
@@ -67,7 +67,7 @@ class ServedLines:
         return not elsewhere and registry.takes(topic)
 
     def _takes(self, topic: str, type_: str) -> bool:
-        """Whether our handlers take such arrivals: those without a topic take any."""
+        """Whether this worker has a handler for such arrivals; one without a topic takes any."""
         return topic in self._topics or bool(self._parts.registry.handlers_of(topic, type_))
 
     def serves(self, lane: Key) -> bool:

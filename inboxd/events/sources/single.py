@@ -1,8 +1,8 @@
 """Events that are processed one by one: a source of pages.
 
-Owns the lanes of (topic, type) and their cursors. Promises what `Source` and `Claim` say. Known
-limit: rows that commit behind a cursor wait for the next sweep.
-*See:* `source`, before it; `store/events.py`, after it.
+Owns the lanes of (topic, type) and their cursors. Promises the contracts of `Source` and `Claim`.
+Known limit: rows that commit behind a cursor wait for the next sweep. *See:* `source`, before it;
+`store/events.py`, after it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from inboxd.store.rows import ClaimedEvent
 
 
 class LaneClaim:
-    """Rows of lanes; the locks of the rows are enough."""
+    """Rows of lanes; locks of the rows suffice."""
 
     exclusive = False
     order = None
@@ -27,7 +27,7 @@ class LaneClaim:
     def __init__(
         self, rows: Sequence[ClaimedEvent], asked: Sequence[Lane], known: Lanes, most: int
     ) -> None:
-        """At most `most` rows were claimed of the lanes `asked`, which belong to `known`."""
+        """`rows`: at most `most`, claimed from the lanes `asked`, which belong to `known`."""
         self.rows = rows
         self.full = len(rows) == most
         self._asked = asked
@@ -42,12 +42,12 @@ class LaneClaim:
             self._known.took(self._asked[position - 1])
 
     def ended(self, met: int, *, committed: bool) -> None:
-        """Do nothing: the cursors have moved before."""
+        """Do nothing: the cursors have moved already."""
 
     async def hold(
         self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
     ) -> None:
-        """Do nothing: the row's lock is enough."""
+        """Do nothing: the row's lock suffices."""
 
 
 class SingleSource:
@@ -66,8 +66,8 @@ class SingleSource:
     def forget(self) -> None:
         self._lanes.forget()
 
-    async def survey(self, connection: Connection, looked: LineLook) -> Survey:  # noqa: ARG002 - as the contract has it
-        """Look at every lane from its beginning."""
+    async def survey(self, connection: Connection, looked: LineLook) -> Survey:  # noqa: ARG002 - part of the contract
+        """Rewind every lane, and look for due events."""
         seen = await events.survey(connection, self._parts.sql)
         served = [s for s in seen if self._serves(s.key)]
         due = self._lanes.sweep(served)
@@ -78,7 +78,7 @@ class SingleSource:
         return bool(self._lanes.ordered())
 
     async def claim(self, connection: Connection, most: int) -> LaneClaim | None:
-        """Claim due events from the cursors on; from probed lanes first, and only a few."""
+        """Claim due events behind the cursors; first a few from probed lanes."""
         lanes, probed = self._open(), self._probed()
         if probed and (room := min(most, *(room for _, room in probed))) > 0:
             found = await self._claim(connection, [lane for lane, _ in probed], room)
@@ -99,14 +99,14 @@ class SingleSource:
             rows = await events.claim(connection, self._parts.sql, asked, allowed.most)
             if rows:
                 return LaneClaim(rows, asked, self._lanes, allowed.most)
-            # A topic with a limit was asked alone: now ask the others.
+            # A topic with a limit was asked alone: now ask the other topics.
             for lane in asked:
                 self._lanes.took(lane)
             lanes = [lane for lane in lanes if lane.key[0] not in allowed.topics]
         return None
 
     def _serves(self, lane: tuple[str | int | None, ...]) -> bool:
-        # Events from before their topic was a relay's are taken into lines first.
+        # Events that are older than their topic's relay are taken into lines first.
         if lane[0] in self._parts.registry.relays:
             return False
         return serves(self._parts, str(lane[0]), str(lane[1]))

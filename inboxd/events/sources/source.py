@@ -1,11 +1,11 @@
 """Sources of pages of events: the contract, and the order in which the processor asks them.
 
-Owns the contract, whose turn it is, and the look at all lines from their beginning: while an old
-snapshot keeps dead rows, each look has to pass them, so all users of lines share one. There are two
-sources: `SingleSource`, for events one by one, and `SequentialSource`, for events of sequential
-topics in the order of their keys. Chunks are not pages: each has a transaction of its own, beside
-the pages (`inboxd.events.chunks`).
-*See:* `events/page.py`, which asks; `single` and `sequential`, which answer.
+Owns the contract, the turns of the sources, and the survey of all lines from their beginnings,
+which all users of lines share: each survey must pass the dead rows that old snapshots keep. There
+are two sources: `SingleSource`, for events one by one, and `SequentialSource`, for events of
+sequential topics in the order of their keys. Chunks are not pages: each has a transaction of its
+own, beside the pages (`inboxd.events.chunks`). *See:* `events/page.py`, which asks; `single` and
+`sequential`, which answer.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,8 +27,8 @@ from inboxd.store.statements import Statements
 class LineLook:
     """Arrivals, and heads with the mode of their topic.
 
-    complete: the bound of each bucket before the look; events above it may come to lie before those
-    that were seen. held: topics whose intake adds waiting events before those that are there.
+    complete: the bound of each bucket before the survey; events above it may still commit before
+    the ones that were seen. held: topics whose intake adds waiting events before the existing ones.
     """
 
     arrived: Sequence[Arrived]
@@ -38,7 +38,7 @@ class LineLook:
 
 
 async def look(connection: Connection, sql: Statements, reader: HorizonReader) -> LineLook:
-    """Look once at all lines from their beginnings."""
+    """Survey all lines once from their beginnings."""
     complete, held = reader.horizon.bounds(), reader.horizon.held
     arrived, heads = await lines.survey(connection, sql)
     return LineLook(arrived, heads, complete, held)
@@ -57,14 +57,14 @@ class Claim(Protocol):
 
     @property
     def order(self) -> PageOrder | None:
-        """The lines of the page; None: its rows are not in lines."""
+        """The lines of the page; None: its rows have no lines."""
 
     @property
     def exclusive(self) -> bool:
-        """Whether no other page can have the same buckets before this one has ended."""
+        """Whether no other page can have its buckets before this page has ended."""
 
     def ran(self, met: int) -> None:
-        """Note that the first `met` rows were run; their page is about to be settled."""
+        """Note that the first `met` rows were reached; their page is about to be settled."""
 
     def ended(self, met: int, *, committed: bool) -> None:
         """Note that the page has ended, and whether it committed."""
@@ -72,9 +72,9 @@ class Claim(Protocol):
     async def hold(
         self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
     ) -> None:
-        """In a transaction of its own: make it safe to process one row by its id.
+        """Make it safe to process one row by its id, in a transaction of its own.
 
-        before: rows of the same page that were met before it, and are unsettled again.
+        before: earlier rows of the same page, which are unsettled again.
         """
 
 
@@ -83,19 +83,19 @@ class Source(Protocol):
 
     @property
     def again(self) -> float | None:
-        """Seconds until rows may be had that could not be had before; None: there are none."""
+        """Seconds until rows may be claimable that are not now; None: there are none."""
 
     def forget(self) -> None:
         """Forget everything: the connection was lost, or a page did not commit."""
 
     async def survey(self, connection: Connection, looked: LineLook) -> Survey:
-        """Look at everything from the beginning, and rewind the cursors of lanes that are due.
+        """Survey from the beginning, and rewind the cursors of lanes that are due.
 
-        looked: the look at all lines, which all their users share.
+        looked: the shared survey of all lines.
         """
 
     def is_known(self) -> bool:
-        """Whether there is something to claim from; if not, only a survey can find events."""
+        """Whether there is anything to claim from; if not, only a survey can find events."""
 
     async def claim(self, connection: Connection, most: int) -> Claim | None:
         """Claim at most `most` rows in the page's transaction; None: there are none."""
@@ -109,7 +109,7 @@ class PageSources:
 
     @property
     def again(self) -> float | None:
-        """Seconds until rows may be had that could not be had before."""
+        """Seconds until rows may be claimable that are not now."""
         return soonest([source.again for source in self._sources])
 
     def forget(self) -> None:
@@ -117,11 +117,11 @@ class PageSources:
             source.forget()
 
     async def survey(self, connection: Connection, looked: LineLook) -> Survey:
-        """Look at all sources from their beginnings."""
+        """Survey all sources from their beginnings."""
         return Survey.of([await source.survey(connection, looked) for source in self._sources])
 
     def are_known(self) -> bool:
-        """Whether a source has something to claim from."""
+        """Whether a source has anything to claim from."""
         return any(source.is_known() for source in self._sources)
 
     async def claim(self, connection: Connection, most: int) -> Claim | None:
