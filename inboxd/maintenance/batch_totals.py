@@ -1,8 +1,8 @@
-"""Adds up the changes of batches, so that few rows have their totals, at any number of batches.
+"""Adds up the changes of batches, so that totals are read from few rows.
 
-Promises that each change counts once, even if a run is killed; two leaders at once add up different
-changes. Known limit: a run ends after some seconds, and the next one continues.
-*See:* `inboxd.store.batch_totals`.
+Promises that each change counts once, even if a run is killed; two leaders at the same time add up
+different changes. Known limit: a run ends after some seconds, and the next one continues. *See:*
+`inboxd.store.batch_totals`.
 """
 
 import anyio
@@ -11,7 +11,7 @@ from inboxd.maintenance.context import MaintenanceContext
 from inboxd.store import batch_totals
 from inboxd.store.pools import borrow, transact
 
-# Changes of a transaction, and seconds of a run.
+# Changes per transaction, and seconds per run.
 _PAGE = 2_000
 _LONGEST_SECONDS = 10.0
 

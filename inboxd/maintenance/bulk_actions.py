@@ -1,10 +1,9 @@
 """Works off the bulk actions that operators have ordered.
 
-Owns the pace: without a rate an action continues at once, with one when its time comes. Promises
-that a draining worker leaves an action between two of its transactions, for another worker. Known
-limit: an action starts up to a second after its time; a run ends after some seconds, and the next
-one continues a second later.
-*See:* `operations/bulk_runs.py`.
+Owns the pace: an action continues at once, or, with a rate, at its next time. Promises that a
+draining worker stops between two transactions of an action, so that another worker can continue it.
+Known limit: an action starts up to a second after its time; a run ends after some seconds, and the
+next one continues a second later. *See:* `operations/bulk_runs.py`.
 """
 
 from datetime import timedelta
@@ -16,9 +15,9 @@ from inboxd.maintenance.context import MaintenanceContext
 from inboxd.operations.bulk_runs import until_next, work_off
 from inboxd.store.pools import transact
 
-# Limit of a run.
+# Time limit of a run.
 _LONGEST_SECONDS = 10.0
-# A wait that is shorter is not left to the next run.
+# Shorter waits are spent in this run.
 _SOON = timedelta(seconds=1)
 
 
@@ -30,7 +29,7 @@ async def work_off_actions(context: MaintenanceContext) -> None:
         if await work_off(begin, sql):
             continue
         wait = await until_next(begin, sql)
-        # Another worker has the actions that are due and were not taken up here.
+        # Another worker has the due actions that were not continued here.
         if wait is None or not timedelta(0) < wait < _SOON:
             return
         await anyio.sleep(wait.total_seconds())

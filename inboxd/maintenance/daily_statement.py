@@ -1,9 +1,9 @@
-"""Makes the daily statement: closes days that are over, and checks that everything adds up.
+"""Makes the daily statement: closes past days, and checks that everything adds up.
 
-Promises that a day is closed once all days of history that are over are counted, and no transaction
-can write to it any more; that everything is added up in one snapshot; and that the leader detects a
-database whose statements are older than its own last check: an older state was restored meanwhile.
-Known limit: all unsettled events are read, once a day, or after a count that found another number.
+Promises that a day is closed only when all past days of history are counted, and no transaction can
+write to the day any more; that everything is added up in one snapshot; and that the leader detects
+a restored older database, whose statements are older than the leader's last check.
+Known limit: all unsettled events are read once a day, and after a count that found another number.
 *See:* `inboxd.maintenance.census`, which counts; `inboxd.model.daily_statement`; docs/statement.md.
 """
 
@@ -23,15 +23,14 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Between two checks, if no day can be closed: after a count that may have found another number, and
-# in any case.
+# Between two checks, if no day can be closed: after a count that may have changed, and in any case.
 _SOON = timedelta(minutes=10)
 _LATEST = timedelta(days=1)
 
 
 @dataclass(slots=True)
 class DailyStatement:
-    """The leader's task; leads: whether this worker still leads. soon: between two checks."""
+    """The leader's task. leads: whether this worker still leads. soon: time between two checks."""
 
     context: MaintenanceContext
     leads: Callable[[], Awaitable[bool]]
@@ -100,7 +99,7 @@ class DailyStatement:
             _log.info("made the daily statement", days=[str(day) for day in due.closable])
 
     def _of_database(self, due: StatementDue, last: LastCheck) -> list[StatementFinding]:
-        """Findings if this is not the database that it was."""
+        """Findings if this is not the same database as before."""
         found = []
         if self._last is not None and (last.checked_at is None or last.checked_at < self._last):
             told = (

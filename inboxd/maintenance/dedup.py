@@ -1,10 +1,10 @@
 """Purges expired dedup keys.
 
-Owns a task of the leader: `DedupPurger` walks the record of dedup keys from its first block to its
-last and begins again. Promises: a walk takes a small part of the shortest window, but steps are
-short (their size adapts to the time they take) and half of the time is idle, so that producers are
-not slowed; a new leader begins at the front, so no position is stored.
-*See:* `duplicates`, which reports repeated events.
+Owns a task of the leader: `DedupPurger` walks the table of dedup keys from its first block to its
+last, again and again. Promises: a walk takes a small part of the shortest window, but its steps are
+short (their size adapts to their duration) and half of the time is idle, so that producers are not
+slowed; a new leader begins at the first block, so no position is stored. *See:* `duplicates`, which
+reports repeated events.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from inboxd.model.dedup import Windows
 from inboxd.store import dedup
 from inboxd.store.pools import borrow
 
-# Seconds that one step should take at most, and seconds of work in each second.
+# Maximum seconds of a step, and seconds of work per second.
 _STEP_SECONDS = 0.05
 _BUSY_SECONDS = 0.5
-_FEWEST, _MOST = 16, 4_096  # blocks of a step: 128 KB to 32 MB
-_WALKS = 24  # walks in a window, the longest of them an hour
+_FEWEST, _MOST = 16, 4_096  # blocks per step: 128 KB to 32 MB
+_WALKS = 24  # walks per window; a walk takes an hour at most
 _LONGEST_SECONDS = 3600.0
 
 
 @dataclass(slots=True)
 class WalkPace:
-    """How far a walk over `blocks` should be, so that it takes `period` seconds in all."""
+    """Pace of a walk over `blocks` that takes `period` seconds in all."""
 
     blocks: int
     period: float
@@ -34,7 +34,7 @@ class WalkPace:
     block: int = 0
 
     def behind(self, now: float) -> bool:
-        """Whether blocks are due now."""
+        """Whether a step is due now."""
         due = self.blocks * (now - self.started + _BUSY_SECONDS) / self.period
         return self.block < min(due, self.blocks)
 
@@ -44,10 +44,10 @@ class WalkPace:
 
 
 class DedupPurger:
-    """Removes expired keys, some steps of the walk each second."""
+    """Removes expired keys: some steps of the walk per second."""
 
     def __init__(self, context: MaintenanceContext, windows: Windows) -> None:
-        """windows: those of the settings."""
+        """windows: the windows of the settings."""
         self._context = context
         self._settings = windows
         self._windows = windows
@@ -55,7 +55,7 @@ class DedupPurger:
         self._size = _FEWEST
 
     async def purge(self) -> None:
-        """Take the steps that are due, for half a second at most."""
+        """Make the due steps, for half a second at most."""
         sql, end = self._context.sql, monotonic() + _BUSY_SECONDS
         async with borrow(self._context.pool) as connection:
             if self._walk is None or self._walk.over(monotonic()):

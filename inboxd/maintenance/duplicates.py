@@ -1,12 +1,12 @@
-"""Reports events that were sent again: counts, logs and deletes their notes.
+"""Reports events that were sent again: counts, logs and deletes the notes of duplicates.
 
-Owns a task of the leader, and which duplicates have a log line of their own. Promises that a
-duplicate is seen at the log's ordinary level (R1.16), and that a flood makes few lines: of each
-topic and source, the first ones of a minute have a line each, and the others one line together,
-with their number, when the minute is over. At level debug each has its line as well. Known limits:
-duplicates are reported when the leader runs this, and are kept while no worker runs; a leader that
-ends in a flood does not log the last minute's number, which metrics and statistics have.
-*See:* `migrations/functions/judge_event.sql`, which notes them.
+Owns a task of the leader, and the choice of duplicates with their own log line. Promises that
+duplicates are logged at the ordinary level (R1.16), and that a flood makes few lines: per topic and
+source, the first duplicates of a minute have one line each, and the further ones share a line with
+their number at the minute's end. At level debug each has its own line, too. Known limits:
+duplicates wait for a running leader; a leader that ends in a flood does not log the number of the
+last minute, which only metrics and statistics then have. *See:*
+`migrations/functions/judge_event.sql`, which notes them.
 """
 
 from collections import Counter, defaultdict
@@ -25,19 +25,20 @@ _log = get_logger(__name__)
 
 _PAGE = 1_000
 _PAGES = 50
-# Seconds in which lines are counted together, and how many have a line of their own before.
+# Seconds for which lines are counted together, and number of single lines before.
 _MINUTE, _FEW = 60.0, 10
-# Topics and sources with counts of their own, as producers choose the names; others share one.
+# Topics and sources with counts of their own: producers choose the names. Further ones share a
+# count.
 _MOST = 100
 _OTHER = "other"
 
-# Topic, source, and whether its content differed from that of the first event.
+# Topic, source, and whether the content differed from the first event's content.
 _Kind = tuple[str, str, bool]
 
 
 @dataclass(slots=True)
 class _Fold:
-    """Lines of one kind since `began`: how many were logged, and how many only counted."""
+    """Duplicates of one kind since `began`: number of logged ones, number of counted ones."""
 
     began: float
     told: int = 0
@@ -51,7 +52,7 @@ class DuplicateLog:
         self._folds: dict[_Kind, _Fold] = {}
 
     def tell(self, repeats: Sequence[dedup.Repeat]) -> None:
-        """Log duplicates; of each kind only a few by themselves."""
+        """Log duplicates, only a few of each kind by themselves."""
         now = monotonic()
         for repeat in repeats:
             fold = self._fold(repeat, now)
@@ -71,7 +72,7 @@ class DuplicateLog:
             )
 
     def end_minutes(self) -> None:
-        """Log the number of duplicates without a line, for minutes that are over."""
+        """Log the number of duplicates without their own line, for past minutes."""
         now = monotonic()
         over = [kind for kind, fold in self._folds.items() if now - fold.began >= _MINUTE]
         for kind in over:
@@ -96,14 +97,14 @@ class DuplicateLog:
 
 
 class DuplicateReport:
-    """Counts and logs events that were sent again, each time it runs."""
+    """Counts and logs events that were sent again, at each run."""
 
     def __init__(self, context: MaintenanceContext) -> None:
         self._context = context
         self._lines = DuplicateLog()
 
     async def report(self) -> None:
-        """Process noted duplicates; the rest of a flood is left to the next run."""
+        """Process noted duplicates; a flood continues in the next run."""
         context = self._context
         for _ in range(_PAGES):
             async with transact(context.pool) as connection:

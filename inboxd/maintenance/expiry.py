@@ -1,10 +1,10 @@
 """Expires undeclared schedules, topics, subscriptions and endpoints, and batches left open.
 
-Owns how each expires, and that it is logged. Promises that an expired open batch takes no more
-members; those that it has stay as they are, for an operator to close or cancel it. A schedule, a
-topic or a subscription is marked at once and kept for a week after its last worker ended, so that a
-topic misses no event meanwhile. Known limit: a worker that comes back after that week has missed
-the events since.
+Owns the rules of expiry, and its log lines. Promises that an expired open batch takes no more
+members; its members stay unchanged until an operator closes or cancels it. A schedule, a topic or a
+subscription is marked at once, and kept for a week after its last worker ended, so that a topic
+misses no event in that week. Known limit: a worker that returns later has missed the events since
+then.
 """
 
 from inboxd.maintenance.context import MaintenanceContext
@@ -16,7 +16,7 @@ _log = get_logger(__name__)
 
 
 async def expire_batches(context: MaintenanceContext) -> None:
-    """Mark the open batches whose time is up."""
+    """Mark the open batches whose time has passed."""
     async with borrow(context.pool) as connection:
         expired = await batches.expire(connection, context.sql)
     for row in expired:
@@ -31,7 +31,7 @@ async def expire_batches(context: MaintenanceContext) -> None:
 
 
 async def expire_schedules(context: MaintenanceContext) -> None:
-    """Mark the schedules that no worker declares any more, and remove them after a week."""
+    """Mark the schedules that no worker declares; remove them after a week."""
     async with borrow(context.pool) as connection:
         marked = await schedules.mark_undeclared(connection, context.sql)
         gone = await schedules.forget_undeclared(connection, context.sql)
@@ -61,9 +61,9 @@ async def expire_topics(context: MaintenanceContext) -> None:
 
 
 async def expire_endpoints(context: MaintenanceContext) -> None:
-    """Mark the endpoints that no worker's settings have any more, and disable them after an hour.
+    """Mark the endpoints that no worker's settings have any more; disable them after an hour.
 
-    After an hour, a worker that restarts or is deployed has them again.
+    An hour is longer than a restart or a deploy.
     """
     async with borrow(context.pool) as connection:
         marked = await endpoints.mark_undeclared(connection, context.sql)

@@ -1,11 +1,11 @@
-"""The leader: the one worker that runs the maintenance tasks which need only one.
+"""The leader: the worker that runs the maintenance tasks which need only one worker.
 
-Owns the question whether this worker leads; the database is asked before each run of such a task,
-so that no outdated answer is used. Promises that the tasks move on when the leader leaves, drains,
-or was declared dead by the reaper; and that in a rolling deploy the newest code leads as soon as it
-is there, since older code leaves out the tasks that it does not know. Known limits: a leader that
-was stopped in the middle of a run may end it when another leads already, so a task must be harmless
-when two run it; a leader that lives, but whose run hangs, keeps the lead, and its task late.
+Asks the database before each run of such a task whether this worker leads, so that no outdated
+answer is used. Promises that another worker leads when the leader leaves, drains, or is declared
+dead by the reaper; and that in a rolling deploy a worker with the newest code leads as soon as one
+runs, since older code does not know all tasks. Known limits: a leader that was stopped during a run
+may finish it when another worker leads already, so a task must be harmless if two workers run it; a
+live leader whose run hangs keeps the lead, and its task is late.
 """
 
 from inboxd.maintenance.context import MaintenanceContext
@@ -16,7 +16,7 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-_NAME = "leader"  # the row that the migrations made
+_NAME = "leader"  # the row that migrations made
 
 
 class Leadership:
@@ -25,7 +25,7 @@ class Leadership:
         self._led = False
 
     async def leads(self) -> bool:
-        """Whether this worker leads; it becomes the leader if there was none."""
+        """Whether this worker leads; without a leader, it becomes the leader."""
         context = self._context
         try:
             async with borrow(context.pool) as connection:
@@ -39,7 +39,7 @@ class Leadership:
         return leads
 
     def only(self, run: Run) -> Run:
-        """A task that runs `run` if this worker leads, and nothing otherwise."""
+        """A task that runs `run` if this worker leads, and else does nothing."""
 
         async def led() -> None:
             if await self.leads():

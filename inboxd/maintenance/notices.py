@@ -1,9 +1,8 @@
-"""Sends notices, which are worth waking somebody for, as events of the topic that is set for them.
+"""Sends notices, each worth waking a person, as events of the topic in the settings.
 
-Owns when a notice begins and ends. Promises: one event when a cause begins and one when it has been
-gone for a while, each with the row that notes it, in one transaction; no notice comes from a stale
-sample, so a leader that cannot count ends none.
-*See:* `model/notices.py`, for the causes; `store/notices.py`.
+Owns the begin and end of notices. Promises one event when a cause begins, and one when it has been
+gone for a while, each in one transaction with the notice's row. Stale samples neither begin nor end
+a notice. *See:* `model/notices.py`, for the causes; `store/notices.py`.
 """
 
 from typing import Any
@@ -33,7 +32,7 @@ class NoticeTask:
     """Begins and ends the notices of one inbox, while this worker leads."""
 
     def __init__(self, context: MaintenanceContext, settings: Settings, topic: str) -> None:
-        """topic: of the events that are emitted."""
+        """topic: the topic of the emitted events."""
         given = settings.notices
         age = given.backlog_age
         self._context, self._settings, self._settled = context, settings, given.settled
@@ -48,7 +47,7 @@ class NoticeTask:
         )
 
     async def tell(self) -> None:
-        """Emit the begins and ends of notices since the last look."""
+        """Emit begins and ends of notices since the last call."""
         sql = self._context.sql
         async with transact(self._context.pool) as connection:
             sample = await samples.newest(connection, sql)

@@ -2,8 +2,8 @@
 
 Owns the ages, and the pace: a thousand rows a statement, then a rest of the same length.
 `partitions.retention` removes partitions, `dedup` the dedup record. Promises that a batch stays as
-long as it has a dead letter, rows wait for it, or its parent batch exists. Known limit: a run ends
-after some seconds, and the next one continues.
+long as it has a dead letter, rows wait for it, or its parent exists. Known limit: a run ends after
+some seconds, and the next one continues.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,11 +20,12 @@ from inboxd.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _PAGE = 1000
-# All of this many samples are kept: a day's at one in ten seconds; of older ones, one a minute.
+# This many newest samples are all kept: a day's, at one per ten seconds. Of older ones, one per
+# minute is kept.
 _SAMPLES = 8_640
-# After this time without a start, a key may start at once at any rate.
+# After this time without a start, a key's rate no longer delays it.
 _KEY_RATES = timedelta(days=1)
-# Limit of a run for each table, in seconds.
+# Time limit of a run for each table, in seconds.
 _LONGEST_SECONDS = 10.0
 
 
@@ -41,7 +42,7 @@ class Purger:
         self._thinned_to = datetime.fromtimestamp(0, UTC)
 
     async def purge(self) -> None:
-        """Remove rows that are due, for some seconds a table at most."""
+        """Remove due rows, for some seconds per table at most."""
         history = self._history
         async with borrow(self._context.pool) as connection:
             await workers.forget_ended(connection, self._context.sql)
@@ -51,7 +52,7 @@ class Purger:
         for of in ("stats", "stats_tenant"):
             is_done &= await self._remove(f"{of}_hours", history.stats_hours)
             is_done &= await self._remove(f"{of}_days", history.stats_days)
-        # Days that are kept forever keep all names; rows of a removed tenant have its name, too.
+        # Without a limit for days all names stay. Rows of a removed tenant keep its name, too.
         if history.stats_days is not None and is_done:
             await self._go_on("stats_series", self._series)
         if history.stats_days is not None:
@@ -69,7 +70,7 @@ class Purger:
             await self._go_on("batches", self._batches(history.commands))
 
     async def _remove(self, table: str, age: timedelta | None) -> bool:
-        """Remove page by page until one is not full; whether that was reached."""
+        """Remove page by page until a page is not full; returns whether that was reached."""
         if age is None:
             return True
 
@@ -81,7 +82,7 @@ class Purger:
         return await self._go_on(table, page)
 
     async def _series(self) -> tuple[int, bool]:
-        """Remove a page of series that have no counts any more."""
+        """Remove a page of series without counts."""
         async with transact(self._context.pool) as connection:
             last, removed = await purging.forget_series(
                 connection, self._context.sql, self._series_to, _PAGE
@@ -95,7 +96,7 @@ class Purger:
         return removed, looked == _PAGE
 
     async def _thin_samples(self) -> tuple[int, bool]:
-        """Thin out a page of samples, from where the last run ended."""
+        """Thin out a page of samples, from the end of the last run on."""
         async with borrow(self._context.pool) as connection:
             last, removed = await purging.thin_samples(
                 connection, self._context.sql, self._all_samples, self._thinned_to, _PAGE
@@ -122,7 +123,7 @@ class Purger:
         return page
 
     async def _go_on(self, table: str, page: Callable[[], Awaitable[tuple[int, bool]]]) -> bool:
-        """Repeat until no rows are left, or the time is over; whether no rows are left."""
+        """Repeat until no rows are left or the time is over; returns whether no rows are left."""
         more, total, until = True, 0, anyio.current_time() + _LONGEST_SECONDS
         while more and anyio.current_time() < until:
             began = anyio.current_time()

@@ -1,9 +1,9 @@
-"""The reaper: finds dead workers and takes back what they held.
+"""The reaper: finds dead workers and takes back their commands.
 
-Owns the judgement which worker is dead: one whose heartbeat number has not changed for a full lease
-on this reaper's own monotonic clock, in unbroken contact with the database. So no clocks are
-compared, and neither a stepped clock nor an outage makes a worker look dead (promise 3). Known
-limit: a death is noticed a lease after it happened, at the earliest.
+A worker is dead if its heartbeat number has not changed for a full lease by this reaper's own
+monotonic clock, in unbroken contact with the database. So no clocks are compared, and neither a
+changed clock nor an outage makes a worker seem dead (promise 3). Known limit: a death is noticed at
+least one lease after it happened.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,9 +29,9 @@ class HeartbeatWatch:
     _looked_at: float | None = None
 
     def look(self, living: Sequence[tuple[UUID, int]], now: float) -> list[tuple[UUID, int]]:
-        """Workers whose number has not changed for a lease, with that number."""
+        """Workers whose heartbeat number has not changed for a lease, with the number."""
         if self._looked_at is not None and now - self._looked_at > self.lease / 2:
-            self._seen.clear()  # this process itself was stopped, and saw nothing meanwhile
+            self._seen.clear()  # this process itself was stopped, and observed nothing
         self._looked_at = now
         old, self._seen = self._seen, {}
         still = []
@@ -44,13 +44,13 @@ class HeartbeatWatch:
         return still
 
     def forget(self) -> None:
-        """Contact was broken: start all observations anew."""
+        """Start all observations again, since the contact was broken."""
         self._seen.clear()
         self._looked_at = None
 
 
 class Reaper:
-    """Finds dead workers, each time it runs."""
+    """Finds dead workers, at each run."""
 
     def __init__(
         self,

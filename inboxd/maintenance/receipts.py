@@ -1,10 +1,10 @@
 """Releases the held receipts of sources that are no longer paused.
 
-Promises that a page is released whole or not at all, whichever process is killed, in the order of
-its receipts; that receipts of a source which an operator, the settings of this worker or those of a
-living receiver pause stay held; that no source waits for another one that cannot be released. Known
-limit: the leader may not have the settings of receivers elsewhere; a receiver reports which sources
-its settings hold, and that counts for a day after its last report.
+Promises that a page is released as a whole or not at all, in the order of its receipts; that
+receipts stay held while an operator, this worker's settings or the settings of a live receiver
+pause their source; and that a source that cannot be released delays no other source. Known limit:
+the leader might not have the settings of receivers elsewhere; a receiver reports the sources that
+its settings pause, and its last report counts for a day.
 """
 
 from collections.abc import Collection
@@ -19,7 +19,7 @@ _log = get_logger(__name__)
 
 
 async def release_held(context: MaintenanceContext, paused: Collection[str]) -> None:
-    """Release all receipts that may be; paused: the sources that the settings hold."""
+    """Release all receipts that are not paused; paused: sources that the settings pause."""
     async with borrow(context.pool) as connection:
         found = await receipts.held(connection, context.sql, most=1)
     errors = []

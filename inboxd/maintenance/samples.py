@@ -1,10 +1,9 @@
-"""Takes samples, in the leader; shows the newest one in the metrics, in every worker.
+"""Takes samples on the leader; shows the newest sample in the metrics of every worker.
 
-Owns how far rows are counted. Promises that a sample which cannot be counted in time costs no other
-task anything, and that the next one counts less far, but at least up to the backlog for which a
-notice is set, if that can be done in time; and that metrics never cause a count: each worker reads
-one row. Whatever happens to the leader, metrics show the last sample, and its age.
-*See:* `store/samples.py`.
+Owns the bounds of counts. Promises that a sample that takes too long delays no other task, and that
+the next sample has lower bounds (if possible in time, at least the backlog for which a notice is
+set). Metrics never cause a count: each worker reads one row. Even without a leader, metrics show
+the last sample and its age. *See:* `store/samples.py`.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,8 +20,8 @@ _log = get_logger(__name__)
 
 # Time limit of each statement.
 _LONGEST = timedelta(seconds=10)
-# Seconds: a slower sample makes the next ones count less far, until no count is cut off by that, or
-# a sample is quick: ten times as far would not be slow.
+# Seconds. After a slow sample the next ones have lower bounds, until no count reaches its bound, or
+# a sample is quick: then ten times the bound would not be slow.
 _SLOW = 0.5
 _QUICK = 0.02
 
@@ -40,7 +39,7 @@ class Sampler:
     ) -> None:
         """interval: between two samples; queues: their current settings.
 
-        asked: a number of waiting rows for which a notice is set.
+        asked: the number of waiting rows for which a notice is set.
         """
         self._context = context
         self._limit = min(_LONGEST, database.statement_timeout)
@@ -48,7 +47,7 @@ class Sampler:
         self._queues = queues
         near = samples.NEAR
         between = [near._replace(waiting=asked)] if asked and asked > near.waiting else []
-        # Bounds of a count, the farthest first; which of them applies now.
+        # Bounds of a count, the highest first; index of the current bound.
         self._steps, self._step = (samples.FAR, *between, near), 0
 
     async def sample(self) -> None:
@@ -78,7 +77,7 @@ class Sampler:
             self._step = 1
 
     def _further(self) -> float:
-        """By which factor the bound of the notice is farther than the nearest one."""
+        """Factor between the bound for the notice and the lowest bound."""
         return self._steps[1].waiting / self._steps[-1].waiting
 
 
@@ -90,7 +89,7 @@ class SampleReader:
         self._shown: datetime | None = None
 
     async def show(self) -> None:
-        """Show the newest sample, if it is another one than is shown."""
+        """Show the newest sample, unless it is shown already."""
         context = self._context
         async with borrow(context.pool) as connection:
             sample = await samples.newest(connection, context.sql, self._shown)

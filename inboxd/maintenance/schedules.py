@@ -1,8 +1,8 @@
-"""Sends schedules when their time comes; the first worker to ask sends.
+"""Sends schedules at their times; the first worker that asks sends.
 
-Promises that a schedule which cannot be sent delays no other, and is tried again each second. Known
-limit: a run comes up to a second after its time. *See:* `expiry`, for schedules that are no longer
-declared.
+Promises that a schedule that cannot be sent delays no other schedule, and is tried again each
+second. Known limit: a run comes up to a second after its time. *See:* `expiry`, for schedules that
+are no longer declared.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _log = get_logger(__name__)
 
 
 async def send_schedules(context: MaintenanceContext, declared: Sequence[str]) -> None:
-    """Send due runs of the schedules of these names, and of those that operators added.
+    """Send due runs of the schedules with these names, and of schedules that operators added.
 
     Each run has a transaction of its own, and is sent once.
     """

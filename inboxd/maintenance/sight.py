@@ -1,8 +1,7 @@
 """Checks that this worker can see all rows.
 
-Owns the rule that a worker from which rows are hidden claims nothing, so that it is not ready:
-otherwise row level security would make it look idle. Known limit: a change is noticed at the next
-check.
+Owns the rule that a worker which cannot see all rows claims nothing, and is not ready: otherwise
+row level security would make it seem idle. Known limit: a change is noticed at the next check.
 *See:* `store/row_security.py`.
 """
 

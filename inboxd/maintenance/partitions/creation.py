@@ -1,8 +1,9 @@
 """Makes the partitions of history days ahead, so that settled rows have room.
 
-Owns the rule that no row is claimed that could not be settled: without a partition for today the
-processors are paused, which is logged. Every worker checks; the leader makes missing partitions, or
-any worker if there are none for tomorrow. Known limit: partitions follow the database's UTC day.
+Owns the rule that a row is claimed only if it can be settled: without a partition for today the
+processors are paused, which is logged. Every worker checks; the leader makes missing partitions,
+and so does any worker if tomorrow's are missing. Known limit: partitions follow the database's UTC
+day.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,9 +26,9 @@ async def make_partitions(
     hold: Callable[[str | None], None],
     leads: Callable[[], Awaitable[bool]],
 ) -> None:
-    """Check how far the partitions reach, and make missing ones.
+    """Check for how many days partitions exist, and make missing ones.
 
-    ahead: days. hold: called with the reason why no row can be settled, or None; leads: whether
+    ahead: in days. hold: called with the reason why no row can be settled, or None; leads: whether
     this worker leads.
     """
     days, apart = await _look(context, ahead)
@@ -50,7 +51,7 @@ async def make_partitions(
 
 
 async def _make(context: MaintenanceContext, ahead: int) -> None:
-    """Make partitions for a few days at a time, each time in a transaction of its own.
+    """Make partitions for a few days at a time, in a transaction each.
 
     A day locks two dozen relations, and the server has room for some thousand locks in all.
     """
@@ -60,7 +61,7 @@ async def _make(context: MaintenanceContext, ahead: int) -> None:
 
 
 async def _look(context: MaintenanceContext, ahead: int) -> tuple[int, list[Apart]]:
-    """How many days ahead have partitions, and detached ones in the way if these are few."""
+    """How many days ahead have partitions; and, if these are few, detached ones in the way."""
     async with borrow(context.pool) as connection:
         days = await partitions.days_ahead(connection, context.sql)
         apart = await partitions.apart(connection, context.sql) if days < ahead else []

@@ -1,10 +1,10 @@
 """Writes a partition's rows to a file before the partition is dropped.
 
-Owns the file: compressed, written beside its place, and moved there once it is complete and on the
-disk. Promises bounded memory; that a recorded file is complete (it was read back, and has as many
-rows as the partition), and is never overwritten; and that a failed export leaves no draft. Known
-limits: the rows come from several snapshots, which makes no difference while rows of past days do
-not change; erasure does not reach files.
+Owns the file: compressed, written as a draft, and renamed when it is complete and on the disk.
+Promises bounded memory; that a recorded file is complete (read back, with as many rows as the
+partition), and is never overwritten; and that a failed export leaves no draft. Known limits: the
+rows come from several snapshots, which makes no difference while rows of past days do not change;
+erasure does not reach files.
 """
 
 import gzip
@@ -26,9 +26,9 @@ from inboxd.store.partitions import Partition
 from inboxd.store.statements import Statements
 
 _BLOCK = 1024**2
-# Seconds without a change after which a draft counts as left by a killed process.
+# Seconds without a change until a draft counts as abandoned by a killed process.
 _LEFT_BEHIND = 6 * 3600.0
-# Higher levels make a file little smaller, and take much longer.
+# Higher levels save little space, and take much longer.
 _LEVEL = 6
 
 
@@ -40,7 +40,7 @@ class Exporter:
     form: str
 
     async def export(self, connection: Connection, sql: Statements, partition: Partition) -> int:
-        """Write the file, and record it, so that the partition may go; returns its rows.
+        """Write and record the file, so that the partition may be removed; returns its rows.
 
         Raises ExportError, and PartitionBusy if another process was faster.
         """
@@ -78,7 +78,7 @@ class Exporter:
                 "history.export"
             ) from error
         finally:
-            with suppress(OSError):  # the error of the write says more
+            with suppress(OSError):  # the error of the write has more information
                 draft.unlink()
 
     async def _stream(
@@ -102,7 +102,7 @@ class Exporter:
 
 
 def _clear(folder: Path, schema: str) -> None:
-    """Remove drafts of killed processes; a draft in use changes all the time."""
+    """Remove drafts of killed processes; a draft in use changes constantly."""
     for draft in folder.glob(f".{schema}.*_history_*.gz.*"):
         with suppress(FileNotFoundError):  # another leader was faster
             if time.time() - draft.stat().st_mtime > _LEFT_BEHIND:
@@ -110,7 +110,7 @@ def _clear(folder: Path, schema: str) -> None:
 
 
 def _begin(draft: Path) -> IO[bytes]:
-    # Payloads must not be readable for others.
+    # Other users must not be able to read payloads.
     return os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
 
@@ -121,13 +121,13 @@ def _end(packed: gzip.GzipFile, raw: IO[bytes]) -> None:
 
 
 def _length(draft: Path) -> int:
-    """The number of bytes, read back; the format's checksum compares them with those written."""
+    """The number of bytes, read back; the format's checksum detects other bytes than written."""
     with gzip.open(draft) as packed:
         return sum(iter(lambda: len(packed.read(_BLOCK)), 0))
 
 
 def _place(draft: Path, name: str, end: str) -> Path:
-    """Move it to the first free name: an earlier file may be the only copy of its rows."""
+    """Rename it to the first free name: an earlier file may be the only copy of its rows."""
     for number in itertools.count(1):
         file = draft.with_name(f"{name}{f'-{number}' * (number > 1)}{end}")
         try:
@@ -142,7 +142,7 @@ def _place(draft: Path, name: str, end: str) -> Path:
         try:
             _keep_name(file.parent)
         except OSError:
-            file.unlink()  # each try would leave one more
+            file.unlink()  # each retry would leave another file
             raise
         return file
     raise AssertionError("numbers do not end")

@@ -1,8 +1,8 @@
 """Operators make, export and drop partitions by hand.
 
-Promises that each action is one line of the audit, written before it begins, and that a day that is
-not over is never touched. Known limit: the session must be patient (`open_session(...,
-patient=True)`), since a large day takes longer than statements usually may.
+Promises that each action has one line in the audit, written before it begins, and that the current
+day is never touched. Known limit: the session must be patient (`open_session(..., patient=True)`),
+since a large day takes longer than statements usually may.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _OVER = timedelta(days=1).total_seconds()
 async def make(session: Session, days: int, *, actor: str, reason: str | None = None) -> int:
     """Make the missing partitions for `days` days ahead; returns how many were made.
 
-    Raises Conflict if a detached table is in the way; the other partitions are made nevertheless.
+    Raises Conflict if a detached table is in the way, after making the other partitions.
     """
     async with session.connection.transaction():
         made = await partitions.make(session.connection, session.sql, days)
@@ -42,7 +42,8 @@ async def make(session: Session, days: int, *, actor: str, reason: str | None = 
 async def chosen(session: Session, names: Sequence[str], *, to_drop: bool) -> list[Partition]:
     """The partitions of these names, history first.
 
-    Raises NotFound for an unknown name, Conflict for one that cannot be exported or dropped.
+    Raises NotFound for an unknown name, Conflict for a partition that cannot be exported or
+    dropped.
     """
     found = await partitions.listed(session.connection, session.sql, sizes=True)
     known = {each.part: each for each in found}

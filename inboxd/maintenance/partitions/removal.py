@@ -1,13 +1,13 @@
-"""Removes a partition: exports it if the settings ask for that, detaches it, drops it.
+"""Removes a partition: exports it if the settings want that, detaches it, drops it.
 
-Owns the order of the steps; after each, another worker can continue if this one is killed.
+Owns the order of the steps; after each step, another worker can continue if this one is killed.
 Promises: a partition that cannot be exported stays; bodies that a living row needs (for example a
-dead letter) are copied forward before their partition is detached, and looked for once more when no
-session can reach it any more, before it is dropped; a partition that is needed after all is
+dead letter) are copied forward before their partition is detached. Before the drop, when no session
+can reach the partition any more, they are searched for again; a partition that is needed even so is
 attached again. Receipts whose events are not settled are copied to kept_receipts. Replays need no
-advisory lock: a body's place moves with its row, under the row's lock, and one look in one snapshot
-sees every row. Known limit: between detaching and attaching again, which happens only after a
-transaction that was open for days, such a body is not found.
+advisory lock: the reference to a body changes under its row's lock, and one statement in one
+snapshot sees every row. Known limit: between detaching and attaching again, which happens only
+after a transaction that was open for days, such a body is not found.
 """
 
 from collections.abc import Callable
@@ -36,10 +36,10 @@ class PartitionRemoval:
         self._exporter = exporter
 
     async def go(self, partition: Partition, *, stays: bool = False) -> bool:
-        """Take it as far as possible; True when it is gone.
+        """Continue the removal as far as possible; True if the partition is gone.
 
-        stays: the settings keep it; only an interrupted detaching is completed. Raises ExportError
-        and PartitionBusy; a later try continues from there.
+        stays: the settings keep the partition; only an interrupted detaching is completed. Raises
+        ExportError and PartitionBusy; a later try continues from there.
         """
         where = (self._connection, self._sql, partition)
         exported = partition.exported is not None
@@ -53,13 +53,13 @@ class PartitionRemoval:
                 rows = await self._exporter.export(*where)
                 exported = True
                 self._tell("exported a partition", partition=partition.part, rows=rows)
-            # Not before: a person may detach, and so keep, a partition that cannot be exported.
+            # Not earlier: a person may detach, and so keep, a partition that cannot be exported.
             await partitions.retire(*where)
             await partitions.detach(*where)
         elif partition.state == "pending":
             await partitions.finalize(*where)
             if stays or not partition.retired:
-                return False  # the settings keep it, or a person detached it
+                return False  # kept by the settings, or detached by a person
         return await self._drop(partition, exported=exported)
 
     async def _keep_bodies(self, partition: Partition) -> bool:

@@ -1,9 +1,10 @@
 """Events of batch topics whose chunks no worker handles any more, or whose topic changed its mode.
 
-Promises (promise 10) that they do not wait forever: after the grace they go to their lanes, as
-events that run alone; if no worker takes them there, `events` decides. A topic whose workers ended
-less than a week ago is left alone: a chunk waits in any case, and they may be back in time. Known
-limit: events that are withdrawn from such a topic on purpose wait for that week.
+Promises (promise 10) that such events do not wait forever: after the grace they move to their
+lanes, as events that run alone; if no worker takes them there, `events` decides. A topic whose
+workers ended less than a week ago is left alone: a chunk waits in any case, and the workers may
+return in time. Known limit: after a deliberate removal of the handler the events wait for that
+week.
 """
 
 from inboxd.maintenance.unhandled.judgement import Judgement

@@ -1,9 +1,9 @@
 """Events that no living worker handles: kept, dead letters, or ignored on purpose (promise 10).
 
 Owns the choice for them (`EventChoice`), and the task for events in lanes; `lines` has the task for
-sequential topics. Promises that no event is touched that a living worker handles; that kept events
-cost only a probe for each topic and type; and that ignored events are counted in the transaction
-that ends them.
+sequential topics. Promises that events which a living worker handles are not touched; that kept
+events cost only one query per topic and type; and that ignored events are counted in the
+transaction that ends them.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,20 +27,23 @@ Pair = tuple[str, str]  # a topic and a type
 
 
 class EventPages(Protocol):
-    """Unhandled events of one topic and type; each call takes a page, and says if more may come."""
+    """Unhandled events of one topic and type.
+
+    Each call takes a page, and returns if more may follow.
+    """
 
     async def fail(self, error: str) -> tuple[int, bool]:
-        """Make dead letters of the next page; returns how many."""
+        """Make dead letters of the next page; returns their number."""
 
     async def take(self) -> tuple[list[int], bool]:
-        """Lock the next page, unless a worker handles them now; returns their ids."""
+        """Lock the next page, unless a worker handles the events now; returns their ids."""
 
 
 class EventChoice:
-    """Decides and writes the end of events that no worker handles."""
+    """Decides the end of events that no worker handles, and writes it."""
 
     def __init__(self, judgement: Judgement, of: Callable[[str], Unhandled]) -> None:
-        """of: the setting for a type."""
+        """of: the setting by type."""
         self.judgement = judgement
         self._of = of
         self._logged = set[Pair]()
@@ -48,7 +51,7 @@ class EventChoice:
     async def settle(
         self, connection: Connection, due: Sequence[Pair], pages: Callable[[Pair], EventPages]
     ) -> int:
-        """Apply the settings to topics and types that are due; returns how many events ended."""
+        """Apply the settings to due topics and types; returns the number of ended events."""
         self._log_kept({pair for pair in due if self._of(pair[1]) == "keep"})
         total = 0
         for pair in due:
@@ -60,7 +63,7 @@ class EventChoice:
         return total
 
     def _log_kept(self, kept: set[Pair]) -> None:
-        """Log once for each topic and type that its events are kept."""
+        """Log, once per topic and type, that events are kept."""
         for topic, type_ in sorted(kept - self._logged):
             _log.warning(
                 "no living worker handles these events: they are kept", topic=topic, type=type_

@@ -1,9 +1,9 @@
 """Judges how long a key has had no living worker, and whether the grace is over.
 
-Owns the clock of `worker.unhandled_grace`, and the parts that unhandled commands and events share.
-Promises that nothing is touched before the grace is over, so that a rolling deploy loses nothing.
-Known limit: the grace counts from when this worker first saw a lane, so a restart of all workers
-starts it anew.
+Owns the clock of `worker.unhandled_grace`, and code that commands and events share. Promises that
+no row is touched before the grace is over, so that a rolling deploy loses nothing.
+Known limit: the grace begins when this worker first sees a lane, so a restart of all workers
+restarts it.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -25,10 +25,9 @@ K = TypeVar("K", bound=Key)
 
 @dataclass(slots=True)
 class Judgement:
-    """Since when each key of one task has had no worker, and the grace.
+    """Remembers since when each key of one task has had no worker.
 
-    is_open: given "topic" or "queue", its name and a type, whether it is not paused: rows that an
-    operator holds back are not unhandled.
+    is_open: whether a type in a "topic" or "queue" is not paused: paused rows are not unhandled.
     """
 
     context: MaintenanceContext
@@ -37,7 +36,7 @@ class Judgement:
     _since: dict[Key, float] = field(default_factory=dict, init=False)
 
     def due(self, abandoned: Collection[K]) -> list[K]:
-        """The keys that have been abandoned for the whole grace."""
+        """The keys without a worker for the whole grace."""
         now = monotonic()
         self._since = {key: self._since.get(key, now) for key in abandoned}
         grace = self.grace.total_seconds()
@@ -46,9 +45,9 @@ class Judgement:
     async def each_page(
         self, connection: Connection, page: Callable[[], Awaitable[tuple[int, bool]]]
     ) -> int:
-        """Run pages, each in a transaction, until there are no more; returns the number of rows.
+        """Run pages, each in a transaction, until none is left; returns the number of rows.
 
-        page: returns its number of rows, and whether there may be more.
+        page: returns its number of rows, and whether more may follow.
         """
         total, more = 0, True
         while more:

@@ -1,11 +1,10 @@
 """Events in lines of sequential topics that no living worker handles: each keeps its position.
 
-Owns two things. Arrivals of a topic that no worker visits, since none has handlers for it, are
-lined up in their order, so that each key that stands still can be seen. An unhandled head is kept
-and blocks its line, or is a dead letter, or is ignored together with the like events behind it
-(`events`). Promises that the order is kept: an event that waits, or is replayed later, when the
-handler exists, still stands before later ones. Known limit: only the head of a line becomes a dead
-letter; the others wait behind it.
+Arrivals of a topic without any handlers are lined up in their order, so that keys that stand still
+are visible. An unhandled head is kept and blocks its line, or becomes a dead letter, or is ignored
+together with the events of its type right behind it (`events`). Promises that the order is kept: an
+event that waits, or is replayed when the handler exists, still stands before later ones. Known
+limit: only the head of a line becomes a dead letter; the events behind it wait.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,12 +28,12 @@ class UnhandledLines:
     """The lines of all sequential topics."""
 
     def __init__(self, choice: EventChoice, freed: Callable[[], Awaitable[None]]) -> None:
-        """freed: awaited when workers may run the events behind an ended head."""
+        """freed: awaited when events behind an ended head may run."""
         self._choice = choice
         self._judgement = judgement = choice.judgement
         self._freed = freed
         self._horizon = Horizon()
-        self._arrivals = replace(judgement)  # it has a clock of its own
+        self._arrivals = replace(judgement)  # it measures its own grace
 
     async def settle(self) -> None:
         """Line up and end events that no worker has handled for the grace."""
@@ -61,7 +60,7 @@ class UnhandledLines:
             await self._freed()
 
     def _is_lost(self, each: Arrived, unhandled: Mapping[tuple[str, str], bool]) -> bool:
-        """Whether no worker takes the arrivals of a bucket, not even to line them up."""
+        """Whether no worker takes the arrivals of a bucket, or lines them up."""
         return (
             each.mode in IN_ORDER
             and self._judgement.is_open("topic", each.topic, each.type)
@@ -69,7 +68,7 @@ class UnhandledLines:
         )
 
     async def _line_up(self, connection: Connection, each: Arrived) -> None:
-        """Line up arrivals of a bucket, as far as no event can come before them any more."""
+        """Line up arrivals of a bucket, as long as no earlier event can still commit."""
         sql, bucket, after = self._judgement.context.sql, (each.topic, each.bucket), each.first - 1
         bound = self._horizon.bound(each.bucket, each.topic)
 
@@ -89,7 +88,7 @@ class UnhandledLines:
 
 @dataclass(frozen=True, slots=True)
 class _HeadPages:
-    """The heads of one topic and type, and the like events behind them."""
+    """The heads of one topic and type, and the events of the type behind them."""
 
     judgement: Judgement
     connection: Connection
@@ -113,11 +112,11 @@ class _HeadPages:
         rows = await lines.claim_lined_up(self.connection, sql, held, _PAGE) if held else []
         ids = self._alike(rows)
         if len(rows) == _PAGE and ids:
-            self.lane.rewind()  # the same lines may have more
+            self.lane.rewind()  # the same lines may have more events
         return ids, True
 
     def _alike(self, rows: list[ClaimedEvent]) -> list[int]:
-        """Of each line, the first events that are of the type and have waited for the grace."""
+        """Of each line, the leading events of this type that have waited for the grace."""
         type_, grace = self.lane.key[1], self.judgement.grace.total_seconds()
         by_line = dict[int, list[ClaimedEvent]]()
         for row in rows:
@@ -131,7 +130,7 @@ class _HeadPages:
         ]
 
     async def _next(self) -> list[Head]:
-        """The next heads of the lane that are due."""
+        """The next due heads of the lane."""
         sql = self.judgement.context.sql
         heads = await lines.due_heads(self.connection, sql, [self.lane], _PAGE)
         if heads:
