@@ -1,9 +1,10 @@
 """Declarations of a worker that joins: queues, retry rules, schedules, topics.
 
-Owns their order, and the same without a worker (`inboxd declare`). Promises that producers' inserts
-are completed by the newest worker's declarations, and that earlier events are taken along (ADR 18):
-an intake is announced, and that has committed, before the declaration is made. Known limit: a
-worker's declarations stay when it ends, until another worker declares otherwise, or for a week.
+Owns their order, also without a worker (`inboxd declare`). Promises that producers' inserts are
+completed by the newest worker's declarations, and that earlier events move to their topics (ADR
+18): an intake is announced, in a committed transaction, before the declaration is made. Known
+limit: a worker's declarations stay after its end, for a week or until another worker declares
+something else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +31,7 @@ from inboxd.store.topics import ChangedMode
 # An announcement is valid for ten seconds: a slower declaration announces again.
 _TRIES = 3
 
-# Time limit for taking back the announcement of a failed declaration.
+# Time limit for withdrawing the announcement of a failed declaration.
 _WITHDRAWAL_SECONDS = 2.0
 
 Begin = Callable[[], AbstractAsyncContextManager[object]]
@@ -39,14 +40,14 @@ DeclaredByName = Mapping[tuple[str, str], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class WorkerDeclaration:
-    """All that a worker with these settings and plugins declares."""
+    """Everything that a worker with these settings and plugins declares."""
 
     sql: Statements
     settings: Settings
     registry: Registry
 
     async def announce(self, connection: Connection) -> list[Intake]:
-        """Announce the events that will be taken into topics."""
+        """Announce the events that will be moved into topics."""
         found = self.registry
         return await intakes.announce(
             connection, self.sql, found.topics.values(), found.subscriptions
@@ -93,7 +94,7 @@ async def _withdraw(
     declaration: WorkerDeclaration,
     announced: Sequence[Intake],
 ) -> None:
-    """Stop holding the topics; if that fails, the announcement expires by itself."""
+    """Stop holding the topics; if that fails, the announcement expires."""
     with move_on_after(_WITHDRAWAL_SECONDS, shield=True), suppress(Exception):
         async with begin():
             await intakes.withdraw(connection, declaration.sql, announced)
@@ -101,7 +102,7 @@ async def _withdraw(
 
 @dataclass(frozen=True, slots=True)
 class DeclarationPreview:
-    """Changes by a declaration. waiting: events of a type that would go to these topics."""
+    """The changes that a declaration would make. waiting: events of a type for these topics."""
 
     before: DeclaredByName
     after: DeclaredByName
@@ -109,7 +110,10 @@ class DeclarationPreview:
 
 
 async def preview(connection: Connection, declaration: WorkerDeclaration) -> DeclarationPreview:
-    """Make a declaration, look, and undo it; events are counted up to `listing.COUNTED` a type."""
+    """Make a declaration, read its effects, and undo it.
+
+    At most `listing.COUNTED` events are counted per type.
+    """
     sql = declaration.sql
     undone = connection.transaction(isolation="read_committed")
     await undone.start()

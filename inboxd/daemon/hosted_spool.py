@@ -1,9 +1,9 @@
 """The spool of this host for the screens: the actions of `inboxd spool`, in threads.
 
-Promises that a look is bounded: of a folder that is larger than `MOST_BYTES` the waiting receipts
-are not read, and at most `MOST_APART` receipts set apart are. Known limit: it exists only if the
-same process receives; screens elsewhere name the host to continue on.
-*See:* `inboxd/inbound/spool/tending.py`; `inboxd/admin/screens/host_spool.py`, its interface there.
+Promises that reading is bounded: if a folder is larger than `MOST_BYTES`, its waiting receipts are
+not read, and at most `MOST_APART` receipts set apart are read. Known limit: it exists only if the
+same process receives; screens elsewhere name the host on which to continue. *See:*
+`inboxd/inbound/spool/tending.py`; `inboxd/admin/screens/host_spool.py`, its interface there.
 """
 
 import socket
@@ -31,7 +31,8 @@ from inboxd.inbound.spool.tending import DrainedSpool, LostReceipts, Tending
 from inboxd.settings import Settings
 from inboxd.store.session import Session
 
-# Bytes that a look reads of a folder, in some hundredths of a second; how many it lists at most.
+# Maximum bytes of a folder that are read, in some hundredths of a second; maximum number of listed
+# receipts.
 MOST_BYTES: Final = 64 << 20
 MOST_FOLDERS: Final = 50
 MOST_APART: Final = 50
@@ -45,12 +46,12 @@ def hosted_spool(settings: Settings) -> "HostedSpool | None":
 
 class HostedSpool:
     def __init__(self, path: Path, remembers: timedelta | None, host: str | None = None) -> None:
-        """remembers: how long the database knows a receipt. host: None: this host's name."""
+        """remembers: how long the database remembers a receipt. host: None: this host's name."""
         self._path, self._remembers = path, remembers
         self.host = host or socket.gethostname()
 
     async def listed(self) -> Mapping[str, Any]:
-        """The same as `inboxd spool list --json`, up to the limits above."""
+        """The output of `inboxd spool list --json`, up to the limits above."""
         return await to_thread.run_sync(self._listed)
 
     async def apart(self, name: str) -> Mapping[str, Any]:
@@ -79,7 +80,10 @@ class HostedSpool:
     async def discard_folder(
         self, session: Session, name: str, seen: tuple[int, int], *, actor: str, reason: str | None
     ) -> int:
-        """Remove a folder, if it still is as it was seen; returns how many receipts it held."""
+        """Remove a folder, if it has not changed since it was read.
+
+        Returns the number of receipts in it.
+        """
         tending = await self._tending(session, actor, reason)
         lost = await tending.discard_folder(name, LostReceipts(*seen))
         return lost.waiting
@@ -103,12 +107,12 @@ class HostedSpool:
 
 
 def _all_apart(path: Path) -> Iterator[ApartItem]:
-    with suppress(FileNotFoundError):  # it was inserted or discarded meanwhile
+    with suppress(FileNotFoundError):  # another process has inserted or discarded it
         yield from chain.from_iterable(set_apart(folder) for folder in folders(path))
 
 
 def _described(item: ApartItem) -> dict[str, Any]:
-    """Describe it without its contents."""
+    """Description of a receipt without its contents."""
     receipt = item.receipt
     return {
         "name": item.name,

@@ -1,10 +1,10 @@
 """The worker that a process hosts: plugins' resources and hooks, and one incarnation after another.
 
 Owns what outlives incarnations. Promises: resources open before the first incarnation and close
-after the last one; a worker that was declared dead comes back, however long the database is away
-then. Known limit: a resource or hook that ignores its cancellation at the end is left behind, and
-ends with the process.
-*See:* `daemon/process.py`, which hosts it; `daemon/incarnation.py`, one incarnation.
+after the last one; a worker that was declared dead comes back, however long the database is
+unreachable. Known limit: a resource or hook that ignores its cancellation at the end runs on until
+the process ends. *See:* `daemon/process.py`, which hosts it; `daemon/incarnation.py`, one
+incarnation.
 """
 
 import os
@@ -46,7 +46,7 @@ class HostedWorker:
     """The worker of one process, as a series of incarnations."""
 
     def __init__(self, process: Process, plugins: Registry, *, patient: bool = False) -> None:
-        """patient: the first incarnation, too, waits for a database that is away."""
+        """patient: also the first incarnation waits for an unreachable database."""
         settings = process.settings
         self._process = process
         self._settings = settings
@@ -80,7 +80,7 @@ class HostedWorker:
         registry = configured(self._plugins, new)
 
         def take_over(settings: Settings) -> None:
-            # For the next incarnation too.
+            # Also for the next incarnation.
             self._settings = settings
             self._registry = replace(self._registry, breakers=registry.breakers)
             if self._incarnation is not None:
@@ -156,11 +156,11 @@ class HostedWorker:
                     return
 
     def _may_wait(self, error: BaseException) -> bool:
-        """At the first start a person watches; later the database comes back by itself."""
+        """Whether to wait for the database; at the first start only if `patient`."""
         return is_passing(error) if self._has_lived else self._patient and is_away(error)
 
     def _worker(self) -> WorkerInfo | None:
-        """The worker's description for hooks; None: it was never ready."""
+        """The worker's description for hooks; None if it was never ready."""
         if self._incarnation is None or not self._has_lived:
             return None
         return worker_info(self._incarnation.me)
@@ -180,7 +180,7 @@ class HostedWorker:
         )
 
     async def _leave_behind(self, names: str) -> None:
-        """End the process, which a task that ignores its cancellation would keep forever."""
+        """End the process: a task that ignores its cancellation would keep it forever."""
         error = sys.exception()
         reason = f"ignores its cancellation: {names}" + (f"; before that: {error}" if error else "")
         await self._process.end(self, reason, code=0 if self._stopping else _TEMPORARY)

@@ -1,10 +1,10 @@
 """One incarnation of the worker: from joining to leaving, or to being declared dead.
 
 Owns the composition: pools, lease, processors, listener, maintenance, in one task group, and their
-ordered end. Promises (design section 5) that a stop claims nothing more, gives back commands that
-have not started, lets the others finish until the deadline, and leaves nothing to reap; and that a
-worker that was declared dead comes back as a new incarnation. Known limit: plugins are loaded once
-per process.
+ordered end. Promises (design section 5) that after a stop nothing more is claimed, commands that
+have not started are given back, running ones may finish until the deadline, and nothing is left to
+reap; and that a worker that was declared dead comes back as a new incarnation. Known limit: plugins
+are loaded once per process.
 """
 
 import math
@@ -71,7 +71,7 @@ from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
-# Seconds that a processor's statements and short waits may take between two sleeps.
+# Seconds that statements and short waits of a processor may take between two sleeps.
 _LONGEST_TURN = 5.0
 # Seconds at the end for folding the batches of the last settlements.
 _LAST_FOLDS = 2.0
@@ -145,7 +145,10 @@ class Incarnation:
         self._stop.set()
 
     def standing_still(self, processor: Processor) -> bool:
-        """Whether a processor waits for a server that does not answer; a page may be long."""
+        """Whether a processor waits for a server that does not answer.
+
+        A long page does not count.
+        """
         work = self._event_work
         if processor is self.processors[0] and work is not None and work.holds_up_the_loop:
             return False
@@ -154,19 +157,19 @@ class Incarnation:
 
     @property
     def at_work(self) -> bool:
-        """Whether rows are claimed, or have to be written or folded."""
+        """Whether rows are claimed, or must be written or folded."""
         parts = (self._event_work, self._command_work, self._folder)
         return any(part is not None and part.is_busy for part in parts)
 
     @property
     def done(self) -> tuple[int, ...]:
-        """Progress fingerprint: it changes when any work was done."""
+        """A number that changes when any work was done."""
         settled = 0 if self._command_work is None else self._command_work.settler.through
         folded = 0 if self._folder is None else self._folder.folded
         return (*(each.claimed for each in self.processors), settled, folded)
 
     def serves(self, kind: str, lane: str, type_: str) -> bool:
-        """Whether it would run a row of this topic or queue, and type, that is in a lane."""
+        """Whether it would run a row of this type in a lane of this topic or queue."""
         if kind == "command":
             handled = type_ in self._registry.commands
         else:
@@ -184,7 +187,7 @@ class Incarnation:
             self._folder.look()
 
     def doubt(self, settings: Settings, registry: Registry) -> None:
-        """Warn about settings that name undeclared things, though they may be right."""
+        """Warn about settings that name undeclared things, which may be right."""
         for each in doubts(settings, registry, self._declared):
             _log.warning(
                 "a setting names something that is not declared",
@@ -203,7 +206,7 @@ class Incarnation:
     async def run(self, on_ready: Callable[[], None]) -> bool:
         """Live until stopped (False) or declared dead (True).
 
-        Raises InboxdError when it cannot, or if it ended without having been told to.
+        Raises InboxdError if it cannot run, or if it ended without a stop.
         """
         async with self._open() as (pool, handler_pool):
             flags = self._flags(pool)
@@ -239,7 +242,7 @@ class Incarnation:
                 self.ready = False
                 await self._leave(pool)
         if not self._stop.is_set():
-            # A task group takes a stray cancellation, which a handler may leave, for its own.
+            # A task group mistakes a stray cancellation, which a handler may leave, for its own.
             raise InboxdError("the worker's tasks were cancelled, though it was not told to stop")
         return self.lease.dead
 
@@ -254,7 +257,7 @@ class Incarnation:
             yield pool, handlers
 
     async def _join(self, pool: Pool) -> bool:
-        """Check schema and visibility, add this worker; whether one may have died uncleanly."""
+        """Check schema and visibility, add this worker; returns whether a worker may have died."""
         interval = self.settings.worker.heartbeat_interval
         async with borrow(pool) as connection:
             await row_security.check(connection, self._sql)
@@ -322,7 +325,7 @@ class Incarnation:
         if self.settings.wakeups.mode != "off":
             tasks.start_soon(listen, parts, flags, self.lease.beat_soon)
         else:
-            self._metrics.listener_connected.set(math.nan)  # 0 would be an alert
+            self._metrics.listener_connected.set(math.nan)  # 0 would cause an alert
         self._maintenance = [
             *maintenance_tasks(
                 parts,
@@ -355,7 +358,7 @@ class Incarnation:
         await self._finish(parts, delivers=delivers)
 
     async def _finish(self, parts: Parts, *, delivers: bool) -> None:
-        """Fold and write the last results; other workers, or the next start, do the rest."""
+        """Fold and write the last results; other workers or the next start do what remains."""
         with anyio.move_on_after(_LAST_FOLDS):
             await parts.folder.finish()
         if delivers:
@@ -403,7 +406,7 @@ class Incarnation:
         self._stop.set()
 
     def _obey(self) -> None:
-        """The controls or breakers changed: open lanes may have rows before their cursors."""
+        """Apply changed controls or breakers: open lanes may have rows before their cursors."""
         self._show_paused()
         if self._command_work is not None:
             self._command_work.obey()
@@ -415,7 +418,7 @@ class Incarnation:
         self._breakers.need(self._queues.breakers)
         if self._command_work is not None:
             self._command_work.reload(self.settings.commands, self._queues.by_name)
-            for processor in self.processors:  # a limit that came or went moves a queue's lanes
+            for processor in self.processors:  # a new or removed limit moves a queue's lanes
                 processor.sweep()
 
     def _show_paused(self) -> None:
@@ -423,7 +426,7 @@ class Incarnation:
             self._metrics.paused.labels(kind).set(len(self._controls.named(kind)))
 
     def _hold(self, task: str, reason: str | None) -> None:
-        """Pause claims while any task has a reason."""
+        """Pause claims as long as any task has a reason."""
         self._held_by[task] = reason
         reasons = "; ".join(each for each in self._held_by.values() if each is not None)
         for processor in self.processors:
@@ -456,7 +459,7 @@ class Incarnation:
             self._event_work.be_careful()
 
     async def _leave(self, pool: Pool) -> None:
-        """Give back held commands, and leave; without a database the reaper does this."""
+        """Give back held commands, and leave; without a database, the reaper does this."""
         if not self._joined:
             return
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
@@ -471,11 +474,11 @@ class Incarnation:
                     await self._notify_all(connection)
                 if released:
                     _log.info("gave back commands", commands=released)
-            except Exception as error:  # noqa: BLE001 - leaving is a courtesy
+            except Exception as error:  # noqa: BLE001 - the worker leaves anyway
                 _log.warning("could not report that it left", reason=explain(error).error)
 
     async def _notify_all(self, connection: Connection) -> None:
-        """Set the flags and notify, even if the processors could not: these flags are shared."""
+        """Set the flags and notify, even if the processors could not: workers share these flags."""
         if self.settings.wakeups.mode != "off":
             for table in _TABLES:
                 await wakeups.set_flag(connection, self._sql, table, Flag.NOTIFY)

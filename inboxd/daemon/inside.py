@@ -1,11 +1,11 @@
 """A worker inside another program: in its event loop, for development and tests of a service.
 
-Owns the block in which it lives. Promises: it takes no signals, never ends the process, listens on
-no port and leaves the program's logging as it is; at the end of the block it drains as at a stop; a
-worker that was declared dead comes back, and it waits for a database that is away; any other
-failure ends the block with its error. Known limits: a handler that blocks the event loop blocks the
-program, and one that ignores its cancellation the end of the block: both are logged, and nothing
-else can be done without ending the process (`daemon/process.py` does).
+Promises that the worker handles no signals, never ends the process, listens on no port and does not
+change the program's logging; at the end of the block it drains as at a stop; if it was declared
+dead it comes back, and it waits for an unreachable database; any other failure ends the block with
+its error. Known limits: a handler that blocks the event loop blocks the program, and a handler that
+ignores its cancellation blocks the end of the block. Both are logged; more cannot be done without
+ending the process (`daemon/process.py` does that).
 """
 
 import os
@@ -151,5 +151,5 @@ class _Guest:
 
 
 def _report(reason: str) -> None:
-    """Log it; called again and again where a daemon would end its process."""
+    """Log a blocking handler; called repeatedly, where a daemon would end its process."""
     _log.critical("a handler blocks the program", reason=reason)

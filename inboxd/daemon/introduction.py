@@ -14,14 +14,14 @@ from inboxd.registry.registry import Registry
 from inboxd.settings import Settings
 from inboxd.store.workers import WorkerIdentity
 
-# Characters; it is part of each error of a row.
+# Maximum characters: it is part of each error of a row.
 _RELEASE = 200
 
 
 def introduce(settings: Settings, registry: Registry, schedules: tuple[str, ...]) -> WorkerIdentity:
-    """The identity of a new worker of this process; schedules: those that it sends."""
+    """The identity of a new worker of this process; schedules: the schedules that it sends."""
     queues, topics = tuple(settings.worker.queues), tuple(sorted(registry.only))
-    # Producers may be silent only if each worker would find any row that they write.
+    # Producers may be silent only if each worker would find all rows that they write.
     serves = [*queues, *(f"topic {name}" for name in topics)]
     declared = "\n".join([*registry.declared(), *serves])
     return WorkerIdentity(
@@ -59,7 +59,7 @@ def release_of(only: Collection[str] = ()) -> str | None:
 
 
 def living_pids() -> list[int]:
-    """Processes of this host except this one, whose number a predecessor in a container had."""
+    """Processes of this host, without this one: its number was a predecessor's in a container."""
     folder = Path("/proc")
     found = [int(entry.name) for entry in folder.glob("[0-9]*")]
     return [pid for pid in found if pid != os.getpid()]

@@ -1,10 +1,10 @@
 """From the command line to the supervisor: the settings become a plan, and this process runs it.
 
-Owns the one place where the supervisor's program begins. The settings and their libraries are read
-here and dropped by an exec, since the supervisor lives long and needs few of them.
-Promises: the process keeps its pid, so that it stays a service manager's main process; the sockets
-are bound before, so that a wrong address is an error of the command line.
-*See:* `daemon/supervisor.py`, which runs next.
+The settings and their libraries are loaded here and dropped by an exec, since the supervisor lives
+long and needs few of them.
+Promises: the process keeps its pid, so that it stays a service manager's main process; sockets are
+bound before the exec, so that a wrong address is an error of the command line. *See:*
+`daemon/supervisor.py`, which runs next.
 """
 
 import os
@@ -37,13 +37,13 @@ def supervise(
     environ = dict(os.environ) | {SUPERVISOR: write(plan)}
     sys.stdout.flush()
     sys.stderr.flush()
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # they wait for the supervisor's handlers
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the supervisor sets its handlers
     environ |= sockets.hand_over(listeners)
     os.execve(plan.supervisor[0], list(plan.supervisor), environ)  # noqa: S606 - a shell is not wanted
 
 
 def _check_supervisor(handed_over: str) -> None:
-    """Check that this program's supervisor can be imported, and reads the handover."""
+    """Check that this program's supervisor can be imported and can read the handover."""
     import_module("inboxd.daemon.supervisor")
     read(handed_over)
 
@@ -53,7 +53,7 @@ def _plan(
 ) -> SupervisorPlan:
     given = sys.argv[1:]
     python = [sys.executable, *_start(given)]
-    # -P: a script does not import from the current folder, as -m does.
+    # -P: like -m, a script must not import from the current folder.
     how = ["-m"] if "-m" in python else ["-P", "-m"]
     stall_timeout = settings.worker.stall_timeout.total_seconds()
     return SupervisorPlan(
@@ -62,7 +62,7 @@ def _plan(
         command=[*python, *_without_option(given)],
         processes=processes,
         addresses=addresses,
-        # Longer than worker.stall_timeout: the child has time to name the handler that blocks.
+        # Longer than worker.stall_timeout, so that the child can name the handler that blocks.
         patience=1.5 * stall_timeout,
         worker=settings.worker.name,
         log_level=settings.log.level,

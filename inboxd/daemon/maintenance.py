@@ -1,9 +1,9 @@
 """Maintenance tasks of a worker, beside the processing: reap, fold, send schedules, purge.
 
-Owns the two lists of tasks, with their intervals: those of every worker, and those that the leader
-runs for all (`maintenance.leader`). Promises that each task continues whatever happens to one of
-its runs (`maintenance.periodic`). Known limit: two workers may take themselves for the leader for a
-moment, so the statements of every task make sure that two do not harm each other.
+Owns two lists of tasks, with their intervals: tasks of every worker, and tasks that the leader runs
+for all workers (`maintenance.leader`). Promises that each task is repeated, also after failed runs
+(`maintenance.periodic`). Known limit: for a moment two workers may both lead, so the statements of
+every task are safe if two workers run them.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -51,27 +51,27 @@ from inboxd.settings import Queue, WebhookSource
 from inboxd.store.pools import borrow
 from inboxd.store.wakeups import HotTable
 
-# A reaper must look at heartbeats more often than the lease is long.
+# Checks of heartbeats per lease: a reaper must check more often than once per lease.
 _LOOKS_PER_LEASE = 6
-# Seconds between looks for waiting events of intakes: their topics stand still meanwhile.
+# Seconds between searches for waiting events of intakes, whose topics stand still until then.
 _INTAKE = 0.5
-# Seconds between looks for bulk actions that are due.
+# Seconds between searches for due bulk actions.
 _ACTIONS = 1.0
-# Seconds between looks for held receipts that may be released.
+# Seconds between searches for held receipts that may be released.
 _HELD = 1.0
-# Longest time between two writes of a worker's counts, and between two looks for changes of batches
-# or for duplicates, in seconds.
+# Maximum seconds between two writes of a worker's counts, and between two searches for changes of
+# batches or for duplicates.
 _COUNTS = 5.0
-# Longest time between two roll-ups of all workers' counts, in seconds.
+# Maximum seconds between two roll-ups of all workers' counts.
 _ROLL_UP = 30.0
 # The tasks for unhandled rows that read tables from their beginning.
 _SPARED = ("commands", "events")
-# Seconds between looks for batches that no worker has folded.
+# Seconds between searches for batches that no worker has folded.
 _FOLD_SWEEP = 2.0
 
 
 class MaintenanceTask(NamedTuple):
-    """A task, its interval in seconds; sparing: it skips runs if they take long."""
+    """A task and its interval in seconds. sparing: it skips runs if they take long."""
 
     name: str
     interval: float
@@ -86,7 +86,7 @@ def maintenance_tasks(
     queues: Callable[[], Mapping[str, Queue]],
     webhooks: Callable[[], Mapping[str, WebhookSource]],
 ) -> Iterator[MaintenanceTask]:
-    """The tasks, to be repeated; a run that does not fail is noted in the metrics.
+    """The tasks, to be repeated; successful runs are noted in the metrics.
 
     hold: pauses and resumes claims, by task; queues, webhooks: their current settings.
     """
@@ -129,9 +129,9 @@ def maintenance_tasks(
 
 
 def _noted(context: MaintenanceContext, task: MaintenanceTask) -> MaintenanceTask:
-    """The same task, which notes runs that do not fail; skipped runs are not noted.
+    """The same task, with its successful runs noted; skipped runs are not noted.
 
-    The begin of its first run is noted as well, so that a task that always fails has an age.
+    The begin of its first run is noted, too, so that a task that always fails has an age.
     """
     noted = False
 
@@ -156,9 +156,9 @@ def _of_the_leader(
     queues: Callable[[], Mapping[str, Queue]],
     webhooks: Callable[[], Mapping[str, WebhookSource]],
 ) -> Iterator[MaintenanceTask]:
-    """The tasks that one worker runs for all; harmless if two run them for a moment.
+    """The tasks that the leader runs for all workers; harmless if two workers run them.
 
-    leads: for long tasks: whether this worker still leads. freed: notifies workers of events that
+    leads: whether this worker still leads, for long tasks. freed: notifies workers of events that
     may run now.
     """
     settings = parts.settings
@@ -199,7 +199,7 @@ def _of_the_leader(
 
 
 def _held_by(webhooks: Mapping[str, WebhookSource]) -> set[str]:
-    """The webhook sources that the settings hold."""
+    """The webhook sources that the settings pause."""
     return {name for name, source in webhooks.items() if source.paused == "hold"}
 
 
@@ -210,7 +210,7 @@ def _of_the_unhandled(
     freed: Callable[[], Awaitable[None]],
     intakes: Intakes,
 ) -> Iterator[tuple[str, Run]]:
-    """The tasks for rows that no living worker handles; each has its own judgement."""
+    """The tasks for rows that no living worker handles; each measures its own grace."""
     judgement = partial(Judgement, context, grace, partial(_is_open, parts, intakes))
     choice = partial(EventChoice, of=parts.settings.unhandled)
     yield "commands", partial(fail_commands, judgement())
@@ -227,7 +227,10 @@ def _is_open(parts: Parts, intakes: Intakes, kind: str, lane: str, type_: str) -
 
 
 async def _wake_all(flags: Mapping[HotTable, WakeUp]) -> None:
-    """Rows are claimable without an INSERT; a dead worker may have left producers silent."""
+    """Wake all workers: rows are claimable without an INSERT, or producers may be silent.
+
+    A dead worker may have left producers silent.
+    """
     for wakeup in flags.values():
         wakeup.invalidate("timer")
         await wakeup.notify_peers()

@@ -1,8 +1,8 @@
 """The sources of messages that a worker reads.
 
-Promises that each source runs by itself, so that a broker that is away delays no other; that at a
-stop all receive no more, store what they have received, and leave.
-*See:* `daemon/incarnation.py`, which hosts them; `inbound/messages/source.py`, one of them.
+Promises that each source runs on its own, so that an unreachable broker delays no other source;
+that at a stop all sources stop receiving, store their received messages, and leave. *See:*
+`daemon/incarnation.py`, which hosts them; `inbound/messages/source.py`, one of them.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,13 +21,13 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Time limit of statements that are a courtesy, in seconds.
+# Time limit in seconds of statements that the sources can do without.
 _PATIENCE = 5.0
 
 
 class MessageSources:
     def __init__(self, parts: Parts, tasks: TaskGroup) -> None:
-        """Raises SettingsError for unreadable files. tasks: in which pages are stored."""
+        """Raises SettingsError for unreadable files. tasks: the group in which pages are stored."""
         self._parts = parts
         names = parts.settings.inbound.messages
         self._readers = [_reader(parts, tasks, name) for name in names]
@@ -47,12 +47,12 @@ class MessageSources:
             reader.stop()
 
     async def _note(self, what: Callable[..., Awaitable[None]], *given: UUID) -> None:
-        """Write it to the database, which may be away."""
+        """Write a reader's state to the database, if that is reachable."""
         with anyio.move_on_after(_PATIENCE):
             try:
                 async with borrow(self._parts.pool, _PATIENCE) as connection:
                     await what(connection, self._parts.sql, *given)
-            except Exception as error:  # noqa: BLE001 - a courtesy
+            except Exception as error:  # noqa: BLE001 - the sources work without it
                 OUTAGE.warn(_log.warning, "readers of messages cannot be shown", error)
 
 

@@ -1,8 +1,8 @@
 """The supervisor's plan, and the handover from one supervisor to the next: as JSON.
 
-The command line reads the settings and writes the plan; the supervisor needs no settings, which is
-why it is small. Standard library only.
-*See:* `daemon/launch.py`, which makes the plan, and `daemon/supervisor.py`, which follows it.
+The command line reads the settings and writes the plan; so the supervisor needs no settings and
+stays small. Standard library only. *See:* `daemon/launch.py`, which makes the plan, and
+`daemon/supervisor.py`, which follows it.
 """
 
 import json
@@ -15,9 +15,9 @@ from inboxd.daemon.sockets import ListenAddress
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-# The plan, with the handover, in the environment of a supervisor that starts.
+# Environment variable with the plan and the handover, for a supervisor that starts.
 SUPERVISOR = "INBOXD_SUPERVISOR"
-# A file: a supervisor to be upgraded asks the command line for the plan alone.
+# Environment variable with a file's path: an upgrade asks the command line only for the plan.
 ASKED_FOR_PLAN = "INBOXD_SUPERVISOR_PLAN"
 
 
@@ -25,13 +25,13 @@ ASKED_FOR_PLAN = "INBOXD_SUPERVISOR_PLAN"
 class SupervisorPlan:
     """The program to run, how many processes, and how they listen and log."""
 
-    # How a supervisor is started; the command line as it was given; a child's command line.
+    # The command to start a supervisor; the given command line; the command line of a child.
     supervisor: Sequence[str]
     program: Sequence[str]
     command: Sequence[str]
     processes: int
     addresses: Mapping[str, ListenAddress]
-    # A child without a sign of life for this many seconds is killed.
+    # A child without a sign of life for this number of seconds is killed.
     patience: float
     worker: str
     log_level: Literal["debug", "info", "warning", "error"]
@@ -70,7 +70,7 @@ def write(plan: SupervisorPlan, handover: Handover | None = None) -> str:
 
 
 def read(text: str) -> tuple[SupervisorPlan, Handover | None]:
-    """Plan and handover from such a text; keys that a newer program added are left out."""
+    """Plan and handover from such a text; unknown keys, from a newer program, are ignored."""
     document = json.loads(text)
     given = document["plan"]
     addresses = {name: ListenAddress(*each) for name, each in given["addresses"].items()}

@@ -6,7 +6,7 @@
 import os
 from collections.abc import Mapping
 
-# From 1 on; the supervisor gives a number to each of its processes.
+# Environment variable: the supervisor gives each of its processes a number from 1 on.
 PROCESS = "INBOXD_PROCESS"
 
 

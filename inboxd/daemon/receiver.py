@@ -1,12 +1,12 @@
 """The receiver that a process hosts: composed, watched, and ended in order.
 
-Owns the composition: listener, application, group commit, connections, spool. Promises: a database
-that is away does not keep it from starting: it listens, and spools, or answers 503 until the
-database is back; at a stop it accepts nothing more, answers the requests under way, then leaves;
-settings that are read again are taken over as a whole or not at all, and no connection is lost.
+Owns the composition: listener, application, group commit, connections, spool. Promises: it starts
+without a reachable database: it listens, and spools, or answers 503 until the database is back; at
+a stop it accepts no new connections, answers the requests under way, then leaves; reloaded settings
+are taken over as a whole or not at all, and no connection is lost.
 Known limit: a request that is answered 503 (there is no spool, or no room in it) is lost if the
 sender does not send it again.
-*See:* `daemon/process.py`, which hosts it; `daemon/receiver_watch.py`, what it asks the database;
+*See:* `daemon/process.py`, which hosts it; `daemon/receiver_watch.py`, its queries;
 `inbound/application.py`, one request.
 """
 
@@ -47,13 +47,13 @@ from inboxd.telemetry import logs
 
 _log = logs.get_logger(__name__)
 
-# Shares of `answer_within`: a page that hangs is given up, and tried once more, before the answers.
+# Shares of `answer_within`: a page that hangs is abandoned, and tried again, before the answers.
 _PAGE_SHARE = 0.7
 _STATEMENT_SHARE = 0.6
 _CONNECT_SHARE = 0.5
-# Seconds that a spooled receipt gets, alone, if its page takes too long.
+# Seconds for a single spooled receipt whose page took too long.
 _ALONE_SECONDS = 30.0
-# The least time that a drain leaves to its listener for answers, in seconds.
+# Minimum seconds that a drain leaves the listener for answers.
 _LAST_ANSWERS_SECONDS = 1.0
 
 
@@ -75,8 +75,8 @@ class HostedReceiver:
     def ready(self) -> Sequence[HealthPart]:
         """Whether it listens, and has reached the database once.
 
-        Not whether it reaches it now: no other receiver could either, and the first request that
-        can be stored again must not wait for a probe.
+        It stays ready in an outage: other receivers could not reach the database either, and after
+        the outage no request must wait for a probe.
         """
         if self._listener is None or self._watch is None:
             return [HealthPart("receiver", ok=False, detail="starting")]
@@ -92,12 +92,12 @@ class HostedReceiver:
         return [HealthPart("receiver", ok=self._watch.has_answered, detail=self._watch.last_answer)]
 
     def drain(self) -> Mapping[str, object]:
-        """Accept nothing more, answer the requests under way, leave."""
+        """Accept no new connections, answer the requests under way, leave."""
         self._stop.set()
         return {"requests": 0 if self._app is None else self._app.in_flight.requests}
 
     def prepare(self, new: Settings) -> Callable[[Settings], None]:
-        """Compile the sources of settings that were read again, and check the certificate."""
+        """Compile the sources of reloaded settings, and check the certificate."""
         sources = compile_sources(new.inbound)
         http = self._settings.inbound.http
         tls(http.certificate, http.private_key)
@@ -208,7 +208,7 @@ async def _ask(pool: Pool, sql: Statements, within: float) -> None:
 
 
 async def _commit(pool: Pool, sql: Statements, within: float) -> None:
-    """Commit almost nothing, to see whether the database takes writes."""
+    """Commit a tiny transaction, to see whether the database accepts writes."""
     async with borrow(pool, within) as connection:
         with anyio.fail_after(within):
             await receipts.commit(connection, sql)
@@ -223,7 +223,7 @@ async def _erased(
 
 
 def bounded(database: Database, within: float) -> Database:
-    """Settings of sessions for whose statements requests wait."""
+    """Settings of sessions in which requests wait for statements."""
 
     def at_most(own: timedelta, share: float) -> timedelta:
         return min(own, timedelta(seconds=share * within))
@@ -238,7 +238,7 @@ def bounded(database: Database, within: float) -> Database:
 
 
 def _bounded_alone(database: Database) -> Database:
-    """Settings of a session for one receipt, which distinguish a wait for a lock from slowness."""
+    """Settings of a session for one receipt; they distinguish a wait for a lock from slowness."""
     statement = min(database.statement_timeout, timedelta(seconds=_ALONE_SECONDS))
     return database.model_copy(
         update={
@@ -249,7 +249,7 @@ def _bounded_alone(database: Database) -> Database:
 
 
 def _doubt(sources: Sources) -> None:
-    """Warn about the authentication of sources, though it may be right."""
+    """Warn about doubtful authentication of sources; it may be intended."""
     for name, source in sources.items():
         for doubt in source.verifier.doubts:
             _log.warning("how a source is authenticated is in doubt", source=name, found=doubt)
@@ -257,7 +257,7 @@ def _doubt(sources: Sources) -> None:
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """Log a certificate that became invalid since it was checked: the previous one stays."""
+    """Log a certificate that became invalid after its check: the previous one stays in use."""
     try:
         yield
     except SettingsError as error:

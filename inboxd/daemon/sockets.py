@@ -2,11 +2,10 @@
 
 Owns the protocol of socket activation (`sd_listen_fds`), by which systemd and the supervisor hand
 sockets over, and the errors of an address. Promises: an inherited socket is not bound a second
-time, and is not passed on: neither the environment nor the file reaches programs that this process
-starts; a socket that is handed over wrongly is one clear error, never a port without an answer.
-Why there is no SO_REUSEPORT: it gives each process a queue of its own, and the kernel resets the
-connections that wait in the queue of a process that leaves. Processes that share one inherited
-socket share its queue, which outlives each of them.
+time, and neither its file nor its environment variables reach programs that this process starts; a
+wrong handover is one clear error, never a port without an answer. SO_REUSEPORT is not used: it
+gives each process a queue of its own, and the kernel resets the waiting connections of a process
+that leaves. Processes that share one inherited socket share its queue, which outlives each of them.
 Known limit: stream sockets only, TCP and Unix.
 """
 
@@ -19,16 +18,17 @@ from typing import NamedTuple
 
 from inboxd.errors import SettingsError
 
-# The section that is served on a socket of this name: `[http]`, `[inbound.http]`, `[admin]`.
+# The settings' section that is served on a socket of this name: `[http]`, `[inbound.http]`,
+# `[admin]`.
 HTTP = "http"
 INBOUND = "inbound"
 ADMIN = "admin"
 NAMES = (HTTP, INBOUND, ADMIN)
-# Connections that may wait while no process accepts, for example during a restart; the kernel's own
-# (net.core.somaxconn) is the same by default.
+# Connections that may wait while no process accepts, for example during a restart; equals the
+# kernel's default (net.core.somaxconn).
 BACKLOG = 4096
 
-# The number of the first inherited file: systemd's SD_LISTEN_FDS_START.
+# Number of the first inherited file: systemd's SD_LISTEN_FDS_START.
 _FIRST = 3
 _VARIABLES = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 
@@ -75,7 +75,7 @@ def inherited(
     Raises SettingsError.
     """
     pid, count, listed = (environ.pop(variable, "") for variable in _VARIABLES)
-    if pid != str(os.getpid()):  # there are none, or they belong to another process
+    if pid != str(os.getpid()):  # no sockets, or they belong to another process
         return {}
     names = listed.split(":") if listed else []
     if not count.isdecimal() or int(count) != len(names):
@@ -107,12 +107,12 @@ def bind(address: ListenAddress) -> socket.socket:
 
 
 def hand_over(listeners: Listeners) -> dict[str, str]:
-    """Put sockets where the next program finds them; returns the variables that describe them.
+    """Move sockets to the numbers that the next program expects; returns its variables.
 
-    Only for a process that does nothing else before it executes that program: it loses its files.
+    Only for a process that executes that program immediately: its other files are lost.
     """
     named = [(name, each.fileno()) for name, its in listeners.items() for each in its]
-    # First out of the way: a file that is still to be moved may stand at another's target.
+    # First to unused numbers: a target number may be in use by a file that is still to be moved.
     moved = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _FIRST + len(named)) for _, file in named]
     for target, file in enumerate(moved, _FIRST):
         os.dup2(file, target)
@@ -162,5 +162,5 @@ def _take_over(file: int, name: str) -> socket.socket:
 def _listens(listener: socket.socket) -> bool:
     try:
         return bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
-    except OSError:  # the system cannot tell, so trust the supervisor
+    except OSError:  # the system cannot find out: trust the supervisor
         return True

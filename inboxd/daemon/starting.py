@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def run(settings: Settings, *, config: Path | None = None) -> int:
     """Run the daemon until it is told to stop; returns the exit code.
 
-    config: read again at HUP. Raises InboxdError when it cannot start.
+    config: read again at HUP. Raises InboxdError if it cannot start.
     """
     _configure_log(settings)
     receives = settings.inbound.http.enabled
@@ -72,7 +72,7 @@ def administer(settings: Settings, *, config: Path | None = None) -> int:
 
 
 def _receiver(process: Process) -> Program:
-    # Imported late: it costs memory, and few daemons receive.
+    # Imported late: costs memory, and few daemons receive.
     from inboxd.daemon.receiver import HostedReceiver  # noqa: PLC0415
 
     return HostedReceiver(process)
@@ -85,7 +85,7 @@ def _admin(process: Process, spool: "HostedSpool | None" = None) -> Program:
 
 
 def _spool(settings: Settings) -> "HostedSpool | None":
-    from inboxd.daemon.hosted_spool import hosted_spool  # noqa: PLC0415 - as the receiver is
+    from inboxd.daemon.hosted_spool import hosted_spool  # noqa: PLC0415 - few daemons serve it
 
     return hosted_spool(settings)
 

@@ -1,10 +1,10 @@
-"""All children of one supervisor: started, watched, started again, ended together.
+"""All children of one supervisor: starts, watches, restarts and ends them.
 
-Owns which child counts. Each number has one child in its place, or one that will start; beside it
-may be a successor, during an upgrade of the program, and one that drains. Promises: a child that
-ends is started again, at once the first time, then after pauses that grow; one without a sign of
-life for `patience` is killed; successors take their places when all of them are ready, and if one
-of them ends before, they are given up and the others stay. Nothing here waits.
+Each number has one child in its place, or a child that will start. During an upgrade of the program
+it may also have a successor, and a child that drains. Promises: a child that ends is started again,
+at once the first time, then after growing pauses; a child without a sign of life for `patience`
+seconds is killed; successors take their places when all of them are ready; if a successor ends
+before that, all successors are abandoned and the old children stay. Nothing here waits.
 """
 
 import asyncio
@@ -21,20 +21,20 @@ from inboxd.telemetry import logs
 
 _log = logs.get_logger(__name__)
 
-# Exit code of settings, plugins or schema that a restart does not change.
+# Exit code for settings, plugins or a schema that a restart would not change.
 SETTINGS = 78
-# Seconds after which a child has begun well, and the pauses begin anew; the longest pause.
+# Seconds after which a start counts as good, and the pauses begin again; the longest pause.
 _SETTLED_SECONDS = 60.0
 _LONGEST_PAUSE = 30.0
-# Time for a child's first sign of life, in seconds: it imports the plugins.
+# Seconds for a child's first sign of life: it imports the plugins.
 _START_SECONDS = 90.0
 
 
 class Supervised:
     """The children.
 
-    have_been_ready: all of them at once; code: the supervisor's exit code, once it drains; serial:
-    how many were started; restarts: by number.
+    have_been_ready: whether all were ready at the same time; code: the supervisor's exit code, set
+    when it drains; serial: number of started children; restarts: by number.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Supervised:
 
     @property
     def has_unkillable(self) -> bool:
-        """Whether a silent child was killed more than once: only its host may help."""
+        """Whether a silent child was killed more than once: then only the host can help."""
         return any(child.kills > 1 for child in self._children.values())
 
     def in_place(self, number: int) -> Child | None:
@@ -102,7 +102,7 @@ class Supervised:
         return sum(bool((child := self.in_place(each)) and child.ready) for each in self.numbers)
 
     def begin(self, adopted: Iterable[Child] = ()) -> None:
-        """Start all children, as successors of the adopted ones if there are any."""
+        """Start all children, as successors of the adopted children if there are any."""
         for child in adopted:
             self._add(child)
         before = any(not child.leaving for child in self._children.values())
@@ -150,7 +150,7 @@ class Supervised:
             child.hang_up()
 
     def drain(self, code: int = 0) -> None:
-        """Let all children come to an end, and no new one start."""
+        """Let all children end, and start no new ones."""
         self.draining = True
         self.code = code
         for handle in self._waiting.values():
@@ -160,7 +160,7 @@ class Supervised:
             child.drain()
 
     def kill(self) -> int:
-        """Kill all children that are left; returns how many."""
+        """Kill all remaining children; returns their number."""
         for child in self._children.values():
             child.kill()
         return len(self._children)
@@ -245,7 +245,7 @@ class Supervised:
                 self._start_later(number)
 
     def _start_later(self, number: int) -> float:
-        """Start it after its pause; returns the pause in seconds."""
+        """Start a child after its pause; returns the pause in seconds."""
         failures = self._failures[number]
         pause = min(2.0 ** (failures - 1), _LONGEST_PAUSE) if failures else 0.0
         self._failures[number] += 1
@@ -254,7 +254,7 @@ class Supervised:
 
     def _start_again(self, number: int) -> None:
         del self._waiting[number]
-        if not self._successors:  # else a successor takes the place, or it is filled later
+        if not self._successors:  # else a successor takes the place, or the place is filled later
             self.restarts[number] += 1
             self._start(number)
         self._on_change()

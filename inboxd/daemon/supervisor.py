@@ -2,14 +2,14 @@
 
 `inboxd run --processes N` becomes it (`daemon/launch.py`). It holds the listening sockets, which
 its children share or answer through, talks to the service manager for all of them, and shows their
-metrics and health on one port. Promises: it does none of the work, has no connection to the
-database, waits only for signals and messages, and imports little, so it is small and survives its
-children; TERM and INT drain all children, a second one ends them at once, HUP goes to each; USR2
-starts the program anew in this place, with the same pid and the same sockets: no connection is
-refused, and if the new program cannot start, the old children stay. If it is killed itself, its
-children drain (`daemon/children.py`).
-Known limit: its own lines have the log level of its start or its last upgrade.
-*See:* `daemon/supervised.py` has the children, `daemon/supervisor_http.py` the port.
+metrics and health on one port. Promises: it processes no rows, has no connection to the database,
+waits only for signals and messages, and imports little, so it is small and survives its children;
+TERM and INT drain all children, a second signal ends them at once, HUP goes to each child; USR2
+replaces the program, with the same pid and the same sockets: no connection is refused, and if the
+new program cannot start, the old children stay. If the supervisor is killed, its children drain
+(`daemon/children.py`).
+Known limit: its own lines have the log level of its start or last upgrade. *See:*
+`daemon/supervised.py` for children, `daemon/supervisor_http.py` for the port.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ from inboxd.errors import SettingsError
 from inboxd.telemetry import logs
 from inboxd.telemetry.systemd import Notifier
 
-_log = logs.get_logger("inboxd.daemon.supervisor")  # it is the main module
+_log = logs.get_logger("inboxd.daemon.supervisor")  # __name__ is "__main__" here
 
 # The exit code of shells for a process that a signal ended.
 _BY_SIGNAL = 128
-# Time for last actions after a second signal, in seconds: more than a child takes for its own.
+# Seconds for last actions after a second signal: more than a child takes for its own.
 _COURTESY = 3.0
 _LONGEST_LOOK = 1.0
 
@@ -64,14 +64,14 @@ class Supervisor:
         self._reloading = False
         self._stopping = False
         self._over = asyncio.Event()
-        # Processes beside the children whose exit is awaited.
+        # Other processes whose end is awaited.
         self._exits: dict[int, asyncio.Future[int]] = {}
         self._replacing = False
         self._face = anyio.CancelScope()
         self._not_serving = anyio.Event()
 
     async def run(self) -> int:
-        """Live until all children have ended; returns the exit code."""
+        """Run until all children have ended; returns the exit code."""
         loop = asyncio.get_running_loop()
         try:
             async with anyio.create_task_group() as group:
@@ -81,7 +81,7 @@ class Supervisor:
                 for number in (signal.SIGTERM, signal.SIGINT):
                     loop.add_signal_handler(number, self._stop, number)
                 self._begin()
-                # Blocked since before the exec: signals that came meanwhile arrive now.
+                # Blocked since before the exec: signals since then arrive now.
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, upgrade.SIGNALS)
                 group.start_soon(self._watch)
                 group.start_soon(self._notifier.feed_watchdog, self._is_healthy)
@@ -175,7 +175,7 @@ class Supervisor:
             self._replacing = False
 
     async def _replace(self) -> None:
-        """Execute the new program in this place. Raises the reason why that is not possible."""
+        """Execute the new program in this process. Raises the reason if that is impossible."""
         _log.info("upgrading")
         plan = await upgrade.ask(self._plan, self._handover(), self._exit_of)
         self._listen(plan)

@@ -1,8 +1,8 @@
-"""The supervisor's program is replaced in its place: same process, same sockets, same children.
+"""Replaces the supervisor's program: the process, its sockets and its children stay.
 
-Owns the way from one program to the next. Promises: nothing changes before the new program has read
-the settings and the plugins, and has written its plan; until the exec itself everything can be
-undone. Known limit: if a new program fails after that, the supervisor ends, and the children drain.
+Promises: nothing changes before the new program has read the settings and the plugins, and has
+written its plan; until the exec everything can be undone. Known limit: if a new program fails after
+that, the supervisor ends, and the children drain.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from inboxd.daemon.plan import ASKED_FOR_PLAN, SUPERVISOR, Handover, SupervisorP
 from inboxd.errors import InboxdError
 from inboxd.telemetry import logs
 
-# Blocked during the exec: they wait for the new program's handlers.
+# Blocked during the exec, so that they wait for the new program's handlers.
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGCHLD)
 
-# Time for the new program to write its plan, in seconds.
+# Seconds for the new program to write its plan.
 _PLANNING_SECONDS = 60.0
 
 
@@ -33,7 +33,7 @@ class CannotUpgrade(InboxdError):
 async def ask(
     plan: SupervisorPlan, handover: Handover, exit_of: Callable[[int], asyncio.Future[int]]
 ) -> SupervisorPlan:
-    """Let the new program write its plan, once it has read its handover.
+    """Let the new program write its plan, after reading its handover.
 
     exit_of: the exit code of a process, when it ends. Raises CannotUpgrade, OSError.
     """
@@ -67,7 +67,7 @@ def become(plan: SupervisorPlan, handover: Handover, files: Sequence[socket.sock
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     for each in files:
         each.set_inheritable(True)
-    logs.flush()  # the new program does not have the lines that wait here
+    logs.flush()  # the new program cannot write the lines that wait here
     try:
         os.execve(  # noqa: S606 - a shell is not wanted
             plan.supervisor[0],

@@ -1,11 +1,12 @@
-"""One breaker as one worker has it: closed, open, half-open, or forced by an operator.
+"""A breaker in one worker: closed, open, half-open, or forced by an operator.
 
-Owns the decisions: when it opens, for how long, which calls are probes, when it closes. Promises
-that no call passes while it is open, that at most `probes` calls pass while it is half-open, and
-only in the worker that has the probe, and that a call counts only for the state in which it began.
-A change takes effect here at once, and is `unwritten` until the database has it: if the database is
-away, this worker follows what it has seen. Known limit: until then other workers do not know.
-*See:* `inboxd.engine.breakers`, which writes and reads; `rules`, `window`.
+Decides when the breaker opens and for how long, which calls are probes, and when it closes.
+Promises that no call passes while it is open; that at most `probes` calls pass while it is
+half-open, and only in the worker that has the probe; and that a call counts only for the state in
+which it began. A change takes effect here at once, and is `unwritten` until the database has it;
+without the database, this worker follows its own calls. Known limit: other workers learn of a
+change only after its write. *See:* `inboxd.engine.breakers`, which writes and reads; `rules`,
+`window`.
 """
 
 import random
@@ -27,10 +28,10 @@ Ticket = int
 
 @dataclass(frozen=True, slots=True)
 class WrittenBreaker:
-    """A breaker as it is stored, in seconds since it was read.
+    """A stored breaker; times are in seconds after its reading.
 
-    rest: until its break ends; probed: until the right to probe expires; mine: this worker has it.
-    opens: breaks in a row. version: grows with each change; 0: no row is stored.
+    rest: until its break ends; probed: until the right to probe expires; mine: whether this worker
+    has that right. opens: breaks in a row. version: grows with each change; 0: no row is stored.
     """
 
     mode: Mode = "auto"
@@ -43,28 +44,28 @@ class WrittenBreaker:
 
 
 class Breaker:
-    """One breaker of one worker; the time is passed in, in seconds of a monotonic clock."""
+    """A breaker of one worker; callers pass the time, in seconds of a monotonic clock."""
 
     def __init__(self, name: str, rules: BreakerRules, rng: Rng = random) -> None:
-        """Begin closed; calls and `learn` change that."""
+        """Begin closed; calls and `learn` change the state."""
         self.name = name
         self.mode: Mode = "auto"
         self.state: State = "closed"
         self.opens = 0
         self.version = 0
-        # Grows with each change of state: calls that began earlier no longer count.
+        # Grows with each change of state: calls that began before the change do not count.
         self.generation = 0
         # The change to be written, and its reason.
         self.unwritten: Literal["open", "close"] | None = None
         self.reason = ""
-        # The end of the break, and of the right to probe, in any worker.
+        # End of the break, and end of the right to probe, in any worker.
         self.until = self.probe_until = -inf
         self.mine = False
         # For the metrics: calls by outcome.
         self.succeeded = self.failed = self.slow = self.rejected = 0
         self._rng = rng
         self._in_a_row = 0
-        # Of the current probe: calls in flight, successes, and the time of the last success.
+        # Of the current probe: calls in flight, successes, time of the last success.
         self._out = self._successes = 0
         self._last_success = inf
         self._window = Window(duration.seconds(rules.window))
@@ -110,7 +111,7 @@ class Breaker:
         return stands and over and self.unwritten is None
 
     def rest(self, now: float) -> float:
-        """Seconds until a call may begin, as far as known."""
+        """Seconds until a call may begin, by this worker's knowledge."""
         return 0.0 if self.passes else max(0.0, self.until - now)
 
     # ----------------------------------------------------------------------------------- calls
@@ -124,7 +125,7 @@ class Breaker:
         return self.generation
 
     def give_back(self, ticket: Ticket) -> None:
-        """Cancel a call that was not made, or says nothing about its target."""
+        """Cancel a call that was not made, or whose end says nothing about its target."""
         if ticket == self.generation and self.is_probing:
             self._out -= 1
 
@@ -235,8 +236,7 @@ class Breaker:
     def learn(self, shared: WrittenBreaker, now: float) -> bool:
         """Adopt the stored state; returns whether anything changed.
 
-        An unwritten change stays until its write is refused: then the stored version is another
-        one.
+        An unwritten change stays until its write is refused, since the stored version has changed.
         """
         if self.unwritten is not None:
             if shared.version == self.version:
@@ -246,10 +246,10 @@ class Breaker:
                 return False
             self.unwritten = None
         if shared.version == self.version and self.mine:
-            return False  # this worker knows the end of its probe best
+            return False  # this worker knows the end of its own probe best
         before = (self.mode, self.state, self.mine)
         self.mode, self.state, self.opens = shared.mode, shared.state, shared.opens
-        # A right to probe whose answer was lost, so that this process does not know of it, expires.
+        # A right to probe that this process does not know of, since the answer was lost, expires.
         self.mine = self.mine and shared.mine and shared.state == "half_open"
         self.version = shared.version
         self.until = now + shared.rest if shared.rest > 0 else -inf

@@ -1,6 +1,6 @@
 """The rules of breakers: the values of `[breakers.NAME]`.
 
-Promises that existing rules are valid.
+Promises that every `BreakerRules` object is valid.
 """
 
 from collections.abc import Mapping
@@ -44,9 +44,9 @@ class BreakerRules:
 
     window: time span of calls that count; minimum_calls: with fewer, ratios are ignored. slow_call:
     duration above which a call is slow; a share of slow_ratio opens the breaker. The first break
-    lasts first_break; while probes fail, each is twice as long, up to longest_break; jitter:
-    largest share by which it is lengthened. probes: number of calls after a break. fallback: type
-    of the command that is sent instead, or "wait".
+    lasts first_break; while probes fail, each break is twice as long, up to longest_break; jitter:
+    largest share by which a break is lengthened. probes: number of calls after a break. fallback:
+    type of the command that is sent instead, or "wait".
     """
 
     window: Duration = timedelta(seconds=30)
