@@ -1,4 +1,4 @@
-"""Why a broker cannot be reached, in the system's words.
+"""Why a broker cannot be reached, in the operating system's words.
 
 asyncio replaces these words by the addresses that it has tried; uvloop does not.
 """
@@ -18,5 +18,5 @@ def cause_of(error: OSError) -> str:
         return error.reason or str(error)
     numbers = [error.errno] if error.errno is not None else _NUMBERS.findall(str(error))
     told = {os.strerror(number) for number in map(int, numbers) if number > 0}
-    # Errors of name resolution have negative numbers, and a text of their own.
+    # Errors of name resolution have negative numbers, and their own texts.
     return " or ".join(sorted(told)) or error.strerror or str(error) or type(error).__name__

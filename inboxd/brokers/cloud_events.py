@@ -1,9 +1,9 @@
 """CloudEvents 1.0: written as headers beside a body (binary mode), read in both modes.
 
-Owns the names of attributes, and how each broker's binding encodes their values: NATS
-percent-encodes them, Kafka and AMQP do not. Promises that input which breaks the specification is
-not read as a CloudEvent and raises no error; an invalid `time` is left out. Known limit: batches of
-CloudEvents are not read.
+Owns the names of attributes, and the encoding of their values for each broker: NATS percent-encodes
+them, Kafka and AMQP do not. Promises that input which breaks the specification is not a CloudEvent
+but causes no error; an invalid `time` is left out. Known limit: batches of CloudEvents are not
+read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from inboxd.brokers.contract import OutgoingMessage
 from inboxd.errors import MessageRefused
 
 NATS_PREFIX = "ce-"
-_PERCENT_ENCODED = (NATS_PREFIX,)  # the prefixes whose binding asks for it
+_PERCENT_ENCODED = (NATS_PREFIX,)  # the prefixes whose binding demands it
 _VERSION = "1.0"
 _STRUCTURED = ("application/cloudevents+json", "application/cloudevents")
 _JSON = "application/json"
@@ -31,7 +31,7 @@ _REQUIRED = ("id", "source", "type")
 _OWN = frozenset((*_REQUIRED, "specversion", "subject", "time", "dataschema", "datacontenttype"))
 _EXTENSION = re.compile(r"[a-z0-9]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # surrogates: UTF-8 cannot encode them
-_PLAIN = "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # not encoded, beside letters and digits
+_PLAIN = "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # letters, digits and these are not encoded
 _TO_ENCODE = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
 _ESCAPED = re.compile(r"\\(.)")
 _BLANK = re.compile(r"[ \t\r\n]*")
@@ -73,8 +73,8 @@ def attributes(event: CloudEvent) -> dict[str, str]:
 def headers(message: OutgoingMessage, prefix: str) -> dict[str, str]:
     """The message's own headers, and its attributes with the prefix; without the content type.
 
-    Raises MessageRefused for a control character. An own header that begins with the prefix is left
-    out: it is an attribute of another event.
+    Raises MessageRefused for a control character. A message header that begins with the prefix is
+    left out: it is another event's attribute.
     """
     found = own_headers(message, prefix)
     for name, value in attribute_values(message, prefix).items():
@@ -83,7 +83,7 @@ def headers(message: OutgoingMessage, prefix: str) -> dict[str, str]:
 
 
 def own_headers(message: OutgoingMessage, prefix: str) -> dict[str, str]:
-    """The first half of `headers`: the message's own. Raises MessageRefused."""
+    """The first half of `headers`: the message's own headers. Raises MessageRefused."""
     if not message.headers:
         return {}
     _check(message.headers)
@@ -106,9 +106,9 @@ def attribute_values(message: OutgoingMessage, prefix: str) -> Mapping[str, str]
 
 
 def read(headers: Mapping[str, str], prefixes: Sequence[str]) -> CloudEvent | None:
-    """The CloudEvent in these headers, whose names are lower case; None: they have none.
+    """The CloudEvent in these headers, whose names are in lower case; None: there is none.
 
-    The first prefix that has one counts.
+    If several prefixes have one, the first prefix counts.
     """
     for prefix in prefixes:
         lower = prefix.lower()
@@ -127,8 +127,8 @@ def read(headers: Mapping[str, str], prefixes: Sequence[str]) -> CloudEvent | No
 def read_structured(body: bytes, content_type: str | None) -> tuple[CloudEvent, bytes] | None:
     """The CloudEvent in a body of structured mode, and the body that it would have in binary mode.
 
-    That is JSON unless `datacontenttype` names another type, and "null" without data. None: the
-    body is not a CloudEvent.
+    The body is JSON unless `datacontenttype` names another type, and "null" without data. Returns
+    None if the given body is not a CloudEvent.
     """
     if _media_type(content_type) not in _STRUCTURED:
         return None
@@ -151,7 +151,7 @@ def read_structured(body: bytes, content_type: str | None) -> tuple[CloudEvent, 
 def _check(those: Mapping[str, str]) -> None:
     """Refuse names and values that hold a control character."""
     if "".join(those).isprintable() and "".join(those.values()).isprintable():
-        return  # the common case, and fast
+        return  # fast, and the usual case
     for name, value in those.items():
         if _CONTROL.search(name) or _CONTROL.search(value):
             raise MessageRefused(
@@ -231,7 +231,7 @@ def _is_json(content_type: str | None) -> bool:
 
 
 def _member(document: str, name: str) -> str:
-    """A member of a JSON object as it is written: its numbers keep all their digits."""
+    """A member of a JSON object as its original text: numbers keep all their digits."""
     found = ""
     at = _after_blanks(document, 0)
     while document[at] != "}":  # "{" or "," before a member
@@ -239,7 +239,7 @@ def _member(document: str, name: str) -> str:
         at = _after_blanks(document, _after_blanks(document, at) + 1)
         _, end = _DECODER.raw_decode(document, at)
         if key == name:
-            found = document[at:end]  # the last of several counts, as in orjson
+            found = document[at:end]  # the last of several equal names counts, as in orjson
         at = _after_blanks(document, end)
     return found
 

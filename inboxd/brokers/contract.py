@@ -2,9 +2,8 @@
 
 Owns the protocols `Publisher` and `Consumer`, and their types. A relay publishes through a
 publisher; a source of messages reads from a consumer. Each is opened by a factory (`kinds`), used
-by one task at a time, closed after any error but a `MessageRefused`, and opened anew: it need not
-reconnect by itself. A plugin's publisher (entry points `inboxd.publishers`) keeps the same
-contract.
+by one task at a time, and closed and opened again after any error except `MessageRefused`, so it
+need not reconnect. A plugin's publisher (entry points `inboxd.publishers`) keeps the same contract.
 *See:* `events/relays/`, which publishes; `inbound/messages/`, which consumes.
 """
 
@@ -22,8 +21,8 @@ class OutgoingMessage(NamedTuple):
 
     to: the Kafka topic, the RabbitMQ routing key, or the NATS subject. exchange: of RabbitMQ. key:
     messages with one key are published in order; None: in any order. id: the event's uuid. Several
-    relays may publish one event, and its copies have one id: only the same id with the same `to` is
-    a repetition. attributes: of CloudEvents, without a prefix. headers: the event's own, and
+    relays may publish one event with one id: only the same id with the same `to` is a repetition.
+    attributes: CloudEvents attributes, without a prefix. headers: the event's own headers, and
     traceparent.
     """
 
@@ -45,7 +44,7 @@ class LeftOutBody(NamedTuple):
 
 
 def kept(body: bytes, most: int) -> tuple[bytes, LeftOutBody | None]:
-    """The body, and None; of a body of more than `most` bytes: nothing, and its size and hash."""
+    """The body and None; or, for a body of more than `most` bytes, b"" and its size and hash."""
     if len(body) <= most:
         return body, None
     return b"", LeftOutBody(len(body), hashlib.sha256(body).hexdigest())
@@ -57,11 +56,11 @@ class IncomingMessage:
 
     stream: the stream that counts its position: "TOPIC/PARTITION" of Kafka, or the name of a NATS
     stream, a RabbitMQ stream or queue. position: its offset (Kafka, RabbitMQ stream) or sequence
-    (NATS); None: a RabbitMQ queue has no positions. identity: tells a stream from another one of
-    the same name; "": not known; the part behind a space belongs to the message, and of a RabbitMQ
-    stream all of it does. sent_to: the Kafka topic, NATS subject or RabbitMQ routing key. headers:
-    names in lower case; values that are not UTF-8 are decoded as Latin-1. id: from the broker's own
-    field for ids. sent_at: seconds since the epoch. token: with which the consumer acknowledges it.
+    (NATS); None: a RabbitMQ queue has no positions. identity: distinguishes streams of the same
+    name; "": not known. The part behind a space identifies the message; for a RabbitMQ stream the
+    whole text does. sent_to: the Kafka topic, NATS subject or RabbitMQ routing key. headers: names
+    in lower case; values that are not UTF-8 are decoded as Latin-1. id: from the broker's own field
+    for ids. sent_at: seconds since the epoch. token: the consumer's handle for the acknowledgement.
     left_out: describes a body that was not kept; then `body` is empty.
     """
 
@@ -82,7 +81,7 @@ class IncomingMessage:
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """How far a stream was stored: the position of its last stored message, and its identity."""
+    """How far a stream is stored: the position and the identity of its last stored message."""
 
     position: int
     identity: str
@@ -95,8 +94,7 @@ class SeenStream:
     stream: as in its messages. oldest, end: the positions of its first and its last message; None:
     the broker has no positions. waiting: the number of messages behind the stored position; None:
     not known. lost: why reading cannot continue from the stored position; "": it can. latest: the
-    last messages up to the stored position, at most as many as were asked for, and only those that
-    the broker still has.
+    last messages up to the stored position that the broker still has, at most the requested number.
     """
 
     stream: str
@@ -107,16 +105,16 @@ class SeenStream:
     latest: Sequence[IncomingMessage] = ()
 
 
-# Called with a message's index in the page and its result: None if it is confirmed, else why it was
-# refused (MessageRefused).
+# Called with a message's index in the page and its result: None if it is confirmed, else the reason
+# of the refusal (MessageRefused).
 Tell: TypeAlias = Callable[[int, Exception | None], None]
 
 
-# Opens a stream for this reader, which shuts out any other, and returns the stored position; None:
-# begin with the oldest message. Called with the stream and, where its broker has positions, its
-# last position now: if nothing was stored yet and the source begins with the newest message, that
-# position counts as stored. A position without an identity was set by an operator and is taken as
-# it is.
+# Opens a stream for this reader, shuts out other readers, and returns the stored position; None:
+# begin with the oldest message. Called with the stream and, if its broker has positions, its last
+# position now. If nothing is stored yet and the source begins with the newest message, that
+# position counts as stored. A position without an identity was set by an operator and is not
+# checked.
 Stored: TypeAlias = Callable[..., Awaitable[StreamPosition | None]]
 
 
@@ -127,8 +125,8 @@ class Publisher(Protocol):
         """Publish messages in the order given, and wait until each is confirmed or refused.
 
         Calls `tell` for each message as soon as its result is known. Raises BrokerUnavailable if
-        the broker was lost: messages without a result may or may not be published. It has no time
-        limit of its own. When it is cancelled, nothing more may be sent: `close` follows.
+        the broker was lost: messages without a result might be published. The caller sets the time
+        limit. After a cancellation nothing more must be sent: `close` follows.
         """
 
     async def close(self) -> None:
@@ -138,23 +136,23 @@ class Publisher(Protocol):
 class Consumer(Protocol):
     """A connection to a broker, from which messages are consumed. Its factory is given a `Stored`.
 
-    It reads a stream from behind the stored position, or from the oldest message. Opening and
-    receiving raise StreamLost if the broker no longer has the messages behind the stored position,
-    or has another stream of that name; BrokerUnavailable for a temporary failure. It keeps no body
-    that is larger than the source's `max_body`.
+    A consumer reads a stream from behind the stored position, or from the oldest message. Opening
+    and receiving raise StreamLost if the broker no longer has the messages behind the stored
+    position, or has another stream of that name; BrokerUnavailable for a temporary failure. Bodies
+    larger than the source's `max_body` are not kept.
     """
 
     async def receive(self, most: int, within: float) -> Sequence[IncomingMessage]:
-        """The next messages, at most `most`, in order within each stream; none if none came.
+        """The next messages, at most `most`, in order within each stream; empty if none came.
 
-        within: seconds to wait for the first. The number of other messages it holds is bounded.
+        within: seconds to wait for the first message. Other held messages are bounded in number.
         """
 
     async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
-        """Acknowledge messages as stored: of each stream in order, and without a gap."""
+        """Acknowledge messages as stored: in order and without gaps in each stream."""
 
     async def lag(self) -> int | None:
-        """The number of messages at the broker that were not received; None: not known."""
+        """The number of messages at the broker that are not received yet; None: not known."""
 
     async def close(self) -> None:
-        """Close the connection; the broker gets back unacknowledged messages. Does not raise."""
+        """Close the connection and return unacknowledged messages to the broker. Does not raise."""

@@ -1,7 +1,7 @@
 """Fills in the `to` of a relay: the destination of an event's message.
 
-Owns which placeholder stands for which column. Promises that an event that lacks a value, or whose
-value is empty, is refused for good, so that it never goes to a destination of another name.
+Owns the mapping from placeholders to columns. Promises that an event with a missing or empty value
+becomes a dead letter, and is never sent to a wrong destination.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _COLUMNS = {
     "entity_type": "entity_type",
     "entity_id": "entity_id",
 }
-_FEW = frozenset({"type", "version"})  # these have few distinct values
+_FEW = frozenset({"type", "version"})  # columns with few distinct values
 _MOST_REMEMBERED = 1000
 
 
 class Destination:
     def __init__(self, template: str, pattern: str, names: Sequence[str]) -> None:
-        """pattern: the template with `%s` in place of each of `names`."""
+        """pattern: the template with `%s` in place of each name in `names`."""
         self._template = template
         self._pattern = pattern
         self._names = names
@@ -32,7 +32,7 @@ class Destination:
         self._remembered: dict[tuple[object, object], str] = {}
 
     def of(self, event: Mapping[str, object]) -> str:
-        """event: its columns. Raises MessageRefused."""
+        """event: the event's columns. Raises MessageRefused."""
         if not self._remembers:
             return self._filled(event)
         key = (event["type"], event["schema_version"])

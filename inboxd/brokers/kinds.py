@@ -32,7 +32,7 @@ LookAtStreams: TypeAlias = Callable[
     Coroutine[Any, Any, Sequence[SeenStream]],
 ]
 
-# Of each kind: the module it needs, that module's package, and our extra.
+# By kind: the module it needs, that module's package, and inboxd's extra.
 _BUILT_IN: Mapping[str, tuple[str, str, str]] = {
     "kafka": ("aiokafka", "aiokafka", "kafka"),
     "nats": ("nats", "nats-py", "nats"),
@@ -65,9 +65,9 @@ def consumer_of(kind: str) -> OpenConsumer:
 def look_of(kind: str) -> LookAtStreams:
     """The function that looks up a source's streams without consuming. Raises UsageError.
 
-    Its arguments: the broker's name and settings, the source's name and settings, the stored
-    position of each stream, and how many of the last stored messages are wanted. It raises
-    BrokerUnavailable or SettingsError.
+    Arguments of the function: the broker's name and settings, the source's name and settings, the
+    stored position of each stream, and the wanted number of last stored messages. The function
+    raises BrokerUnavailable or SettingsError.
     """
     consumer_of(kind)
     return cast("LookAtStreams", _module(kind).look_at_streams)

@@ -1,4 +1,4 @@
-"""TLS of connections to brokers: the certificates they are verified with, and our own.
+"""TLS of connections to brokers: certificates for verification, and our own certificate.
 
 Promises TLS 1.2 or later, and one clear error for files that cannot be used; a key with a
 passphrase cannot be used, since a daemon cannot ask for the passphrase.
@@ -14,7 +14,7 @@ from inboxd.settings import Broker
 def context(broker: Broker) -> ssl.SSLContext | None:
     """The TLS context for a broker's settings; None: no TLS. Raises BrokerUnavailable.
 
-    It reads files: call it in a thread.
+    Reads files: call it in a thread.
     """
     if not broker.tls:
         return None

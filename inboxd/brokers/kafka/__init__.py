@@ -1,10 +1,10 @@
 """Kafka: relays publish to its topics, sources of messages consume from them.
 
 `publisher` and `consumer` implement the contract, `looking` inspects streams without consuming;
-`access` is how a cluster is reached, `cluster` the connections to its brokers. Promises that
-aiokafka logs nothing, however logging is set up: at "debug" it logs payloads and passwords, and our
-errors say more, without tracebacks. Known limit: tested against librdkafka's mock of a cluster,
-which has no SASL, no TLS, and does not recognise a repeated batch.
+`access` has the arguments for reaching a cluster, `cluster` the connections to its brokers.
+Promises that aiokafka logs nothing at any log level: at "debug" it logs payloads and passwords, and
+our errors have more information, without tracebacks. Known limit: tested against librdkafka's mock
+of a cluster, which has no SASL, no TLS, and does not recognise a repeated batch.
 """
 
 import logging

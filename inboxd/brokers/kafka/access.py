@@ -1,7 +1,7 @@
-"""How a Kafka cluster is reached: servers, TLS and SASL, as arguments of aiokafka.
+"""Access to a Kafka cluster: servers, TLS and SASL, as arguments of aiokafka.
 
-Owns the errors for a cluster that cannot be reached: the broker's name in the settings, the server,
-the cause, the remedy. Promises that the password is in no error and in no `repr`.
+Owns the errors for an unreachable cluster: the broker's name in the settings, the server, the
+cause, the remedy. Promises that no error and no `repr` contains the password.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _NOT_LET_IN = (
     UnsupportedSaslMechanismError,
 )
 _CLIENT = "inboxd"
-# Longer than the time limits that requests give a broker: one that takes longer hangs.
+# Longer than the time limits in requests: a broker that takes longer hangs.
 _ANSWER_MS = 60_000
 
 
@@ -72,7 +72,7 @@ async def access_to(name: str, broker: Broker) -> Access:
 
 
 async def connect(access: Access, host: str, port: int) -> Connection:
-    """Connect to one broker and log in, within `access.patience`. Raises one of `LOST`."""
+    """Connect to one broker and log in, within `access.patience`. Raises an error of `LOST`."""
     with fail_after(access.patience):
         return await create_conn(host, port, request_timeout_ms=_ANSWER_MS, **access.arguments)
 

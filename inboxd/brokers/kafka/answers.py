@@ -1,8 +1,8 @@
 """Notices that brokers no longer answer a consumer: aiokafka retries forever and reports nothing.
 
-Promises that a wait for messages that cannot come ends in an error. It checks only when there was
-nothing to receive: a partition whose messages wait to be received is not fetched, and that does not
-count as silence. Known limit: while each page is full, nothing is checked.
+Promises that a wait for messages that cannot come ends in an error. Checks run only when there was
+nothing to receive: a partition with waiting messages is not fetched, so its silence means nothing.
+Known limit: while each page is full, nothing is checked.
 """
 
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ from inboxd.brokers.kafka.access import Access
 from inboxd.brokers.kafka.assignment import Assignment
 from inboxd.brokers.kafka.messages import stream
 
-# The silence that is allowed, in time limits of a connection.
+# The allowed silence, as a multiple of a connection's time limit.
 _SILENT_TIME_LIMITS = 3
-# A rebalance that takes longer will not end by itself.
+# A rebalance that takes longer will not end without help.
 _REBALANCE_SECONDS = 60.0
 
 
@@ -26,15 +26,16 @@ class Answers:
         self._access = access
         self._consumer = consumer
         self._assignment = assignment
-        # By partition: aiokafka's time of the last answer, and since when that has not changed.
+        # By partition: aiokafka's time of the last answer, and the time since which that has not
+        # changed.
         self._last: dict[TopicPartition, tuple[int | None, float]] = {}
 
     def begin(self) -> None:
-        """Forget all partitions: others are read from now on."""
+        """Forget all partitions, since other ones are read from now on."""
         self._last.clear()
 
     def came(self, partition: TopicPartition) -> None:
-        """Restart its clock: it is fetched again once its messages were received."""
+        """Restart a partition's clock: it is fetched again, since its messages were received."""
         self._last.pop(partition, None)
 
     def check(self, topics: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""The partitions that a group has assigned to a consumer, and the wait for messages or a change.
+"""The partitions assigned to a consumer, and the wait for messages or a new assignment.
 
 aiokafka calls the listener from its own task. It fetches new partitions from the offsets that the
 group has committed; the consumer then seeks the stored positions, which discards these messages.
@@ -15,7 +15,7 @@ from aiokafka.structs import TopicPartition
 class Assignment(ConsumerRebalanceListener):
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
         self.partitions: frozenset[TopicPartition] | None = None
-        """The assigned partitions, another object after each rebalance; None: one is under way."""
+        """The assigned partitions, new after each rebalance; None: a rebalance is under way."""
         self.since = monotonic()
         self._consumer = consumer
         self._waiter: asyncio.Future[None] | None = None
@@ -30,8 +30,8 @@ class Assignment(ConsumerRebalanceListener):
     async def wait(self, seconds: float) -> None:
         """Wait until messages come or partitions change. Raises KafkaError.
 
-        Waits for the future of aiokafka's `getmany`, since `getmany` itself would also wait until a
-        rebalance has ended, however long.
+        Waits for the future of aiokafka's `getmany`, since `getmany` itself would also wait for the
+        end of a rebalance, for any length of time.
         """
         waiter = self._waiter = self._consumer._fetcher._create_fetch_waiter()  # noqa: SLF001
         try:

@@ -1,10 +1,10 @@
 """Record batches: messages of one partition in Kafka's format.
 
-Owns which partition a key goes to: the one that Kafka's own clients choose, so that messages which
-others publish with the key stay in order with ours. The messages of a page that have no key go to
-one partition, those of the next page to another. Promises the page's order in each partition. Known
-limit: when partitions are added to a Kafka topic, a key may move to another one, and consumers read
-the old and the new one side by side.
+Owns the choice of partitions. A key goes to the partition that Kafka's own clients choose, so that
+messages of other publishers with the key stay in order with ours. A page's messages without a key
+go to one partition, which changes from page to page. Promises the page's order in each partition.
+Known limit: when partitions are added to a Kafka topic, a key may move to another partition, and
+consumers read the old and the new partition at the same time.
 """
 
 import struct
@@ -32,7 +32,7 @@ _MAGIC, _UNCOMPRESSED, _TRANSACTIONAL, _NO_PRODUCER = 2, 0, 0, -1
 _SEED, _FACTOR, _BITS, _POSITIVE = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF, 0x7FFFFFFF
 
 Headers: TypeAlias = list[tuple[str, bytes]]
-# The batches of each partition in the order of sending; one is sent at a time.
+# The batches of each partition in the order of sending; only one batch is sent at a time.
 Lines: TypeAlias = dict[TopicPartition, deque["KafkaBatch"]]
 
 
@@ -53,7 +53,7 @@ class KafkaBatch:
     """An answer was lost, so the broker may have written it."""
 
     def numbered(self, producer: tuple[int, int], sequence: int) -> bytearray:
-        """The bytes to send: by producer and sequence, the broker recognises a repetition."""
+        """The bytes to send: by producer id and sequence, the broker recognises a repetition."""
         if self.data is None:
             self.builder.set_producer_state(*producer, sequence)
             self.data = self.builder.build()
@@ -67,7 +67,7 @@ def batched(
     turn: int,
     tell: Tell,
 ) -> Lines:
-    """The messages of topics with leaders, in batches; one that no batch can hold is refused.
+    """The messages of topics with leaders, as batches; a message that fits no batch is refused.
 
     most_bytes: limit of a batch, for topics that take less than `MOST_BYTES`; turn: the number of
     the page, which chooses the partition of messages without a key.
@@ -119,7 +119,7 @@ def halves(batch: KafkaBatch, messages: Sequence[OutgoingMessage]) -> list[Kafka
 
 
 def murmur2(key: bytes) -> int:
-    """Kafka's hash of a key; aiokafka's own takes twice as long."""
+    """Kafka's hash of a key; takes half the time of aiokafka's own."""
     whole = len(key) // 4
     found = _SEED ^ len(key)
     for word in struct.unpack_from(f"<{whole}I", key):

@@ -1,14 +1,14 @@
 """Where a partition begins: behind its stored position, or with its oldest message.
 
-The offsets that the group has committed are never used: they are ahead of a database that was
-restored from a backup.
+The group's committed offsets are never used: after a restore of the database they would be too
+late.
 
 Promises that a stored position counts only while the broker has the messages behind it, in the same
 Kafka topic: no message is skipped unnoticed. A position without an identity was set by an operator;
-reading continues with the oldest message if that is a later one. Known limits: brokers before Kafka
-2.8 have no topic ids, so a topic that was created anew and has grown past the stored position is
-not noticed; for partitions that are added to a Kafka topic, "newest" counts from when they are
-noticed, up to a minute later.
+if the oldest message is later, reading continues with that. Known limits: brokers before Kafka 2.8
+have no topic ids, so a topic that was created anew and has grown past the stored position is not
+noticed; for partitions that are added to a Kafka topic, "newest" means the last message when they
+are noticed, up to a minute later.
 """
 
 from collections.abc import Mapping
@@ -37,8 +37,8 @@ async def opened(stored: Stored, topics: KafkaTopics) -> Positions:
 def beginnings(source: str, positions: Positions, topics: KafkaTopics) -> dict[TopicPartition, int]:
     """The offsets at which reading begins. Raises StreamLost.
 
-    topics: looked up after the partitions were opened: until then another reader may have stored
-    positions that an earlier look-up does not have.
+    topics: looked up after the partitions were opened, since until then another reader may have
+    stored further positions.
     """
     found = {}
     for partition, position in positions.items():

@@ -1,12 +1,12 @@
 """Connections to the brokers of a Kafka cluster, and which of them leads each partition.
 
-aiokafka's own client is not used: it works on in the background, and sends what is queued when it
-is closed. This uses the layer below: its connections, which handle versions, TLS and SASL, and its
+aiokafka's own client is not used: it works in the background, and sends queued data when it is
+closed. This uses the layer below: its connections, which handle versions, TLS and SASL, and its
 requests.
 
-Owns connections by broker, and the leaders of partitions as they were looked up last. Promises that
-no byte is sent after `abort`, not even from the kernel's buffers. Known limit: a change of leader
-is noticed only by a connection that breaks or a request that fails.
+Owns connections by broker, and the last known leaders of partitions. Promises that no byte is sent
+after `abort`, not even from the kernel's buffers. Known limit: a change of leader is noticed only
+by a connection that breaks or a request that fails.
 """
 
 import socket
@@ -34,14 +34,14 @@ from inboxd.brokers.kafka.access import (
     why_not_reached,
 )
 
-# Closing the socket discards what the kernel has not sent yet.
+# With this option, closing the socket discards the kernel's unsent data.
 _NO_LINGER = struct.pack("ii", 1, 0)
 _NO_LEADER = -1
 _CLOSE_SECONDS = 2.0
 
 
 class KafkaCluster:
-    """One task uses it at a time, but for `send` to different brokers."""
+    """For one task at a time, except `send` to different brokers."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
@@ -64,7 +64,7 @@ class KafkaCluster:
     async def ask(self, request: Any, *, elsewhere: bool = False) -> Any:
         """The answer of any broker. Raises one of `LOST`.
 
-        elsewhere: ask them in turn, so that another one answers than the last time.
+        elsewhere: ask another broker than the last time.
         """
         error: Exception = KafkaConnectionError("no broker is known")
         for broker in self._in_turn() if elsewhere else self._connected_first():
@@ -82,8 +82,8 @@ class KafkaCluster:
     ) -> dict[str, type[Exception]]:
         """Look up the leaders of Kafka topics; return why topics are missing.
 
-        create: let a broker create missing ones, if it may; elsewhere: as for `ask`. Raises one of
-        `LOST`.
+        create: let a broker create missing topics, if its settings allow that; elsewhere: as for
+        `ask`. Raises an error of `LOST`.
         """
         request = MetadataRequest(list(topics), create)
         return self._learn(await self.ask(request, elsewhere=elsewhere))
@@ -167,8 +167,8 @@ async def open_cluster(access: Access) -> KafkaCluster:
 
 
 def abort(connection: Connection) -> Any:
-    """Close a connection without sending what is queued; returns an awaitable for its end."""
-    if (writer := connection._writer) is not None:  # noqa: SLF001 - the library has no other way
+    """Close a connection and discard its queued data; returns an awaitable for its end."""
+    if (writer := connection._writer) is not None:  # noqa: SLF001 - the library offers no other way
         with suppress(OSError):
             writer.get_extra_info("socket").setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER

@@ -5,12 +5,12 @@ a partition is handed over after the group has taken the partition away; and tha
 the broker does not have raises an error instead of a jump. Acknowledged offsets are committed to
 the group, for tools that show its lag; a failed commit does no harm.
 
-After a rebalance, reading begins behind the positions that are stored then, so messages that were
-handed over before may come again. The inbox rejects what a reader stores of a partition that was
-taken away.
+After a rebalance, reading begins behind the positions stored at that time, so messages that were
+handed over before may come again. The inbox rejects messages of a partition that was taken from
+their reader.
 
 Known limit: one missing Kafka topic is an error for the whole source.
-*See:* `member`, which bounds what is held in memory; `inbound/messages/`, which uses it.
+*See:* `member`, which limits the messages in memory; `inbound/messages/`, which uses it.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class KafkaConsumer:
                 if found := await self._taken(most):
                     return found
                 if (left := deadline - monotonic()) <= 0:
-                    self._commit()  # offsets whose commit failed
+                    self._commit()  # offsets of failed commits
                     self._answers.check(self._settings.kafka_topics)
                     return []
                 await self._assignment.wait(left)
@@ -116,10 +116,10 @@ class KafkaConsumer:
             await ended(self._consumer)
 
     async def _taken(self, most: int) -> list[IncomingMessage]:
-        """Messages that were fetched, of begun partitions. Raises KafkaError."""
+        """Fetched messages of begun partitions. Raises KafkaError."""
         if self._begun is None or self._begun is not self._assignment.partitions:
             return []
-        # It does not wait, so no partition is taken away meanwhile.
+        # Does not wait, so no partition can be taken away during the call.
         found = await self._consumer.getmany(timeout_ms=0, max_records=most)
         made: list[IncomingMessage] = []
         for partition, records in found.items():
@@ -129,7 +129,7 @@ class KafkaConsumer:
         return made
 
     async def _begin(self) -> None:
-        """Go to the stored positions of a new assignment, unless that changes meanwhile."""
+        """Seek the stored positions of a new assignment, unless it changes during that."""
         assigned = self._assignment.partitions
         if assigned is None or assigned is self._begun:
             return
@@ -146,7 +146,7 @@ class KafkaConsumer:
         self._answers.begin()
 
     def _commit(self) -> None:
-        """In a task of its own: commits do not delay receiving."""
+        """Commit in a task of its own, so that commits do not delay receiving."""
         if self._to_commit and (self._committing is None or self._committing.done()):
             self._committing = asyncio.create_task(self._commit_all())
 
@@ -156,7 +156,7 @@ class KafkaConsumer:
             try:
                 await commit(self._consumer, offsets)
             except KafkaError:
-                self._to_commit = offsets | self._to_commit  # committed with later ones
+                self._to_commit = offsets | self._to_commit  # committed together with later offsets
                 return
 
     def _still_ours(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -186,7 +186,7 @@ class KafkaConsumer:
         except BrokerUnavailable as error:
             return error
         offsets = topics.offsets[partition]
-        if offset in offsets:  # a new leader did not have it yet
+        if offset in offsets:  # a new leader did not have the offset yet
             return self._access.unavailable(
                 f"no answer for {stream(partition)} at offset {offset}."
             )

@@ -45,7 +45,7 @@ async def look_at_streams(
         except StreamLost as error:
             lost[partition] = str(error)
             continue
-        if at.identity:  # else an operator set it, and no message was stored
+        if at.identity:  # else an operator set it, and no message is stored
             first = max(offsets.oldest, at.position - most + 1)
             wanted[partition] = range(first, at.position + 1)
     latest = await _latest(access, settings, topics, wanted)

@@ -1,9 +1,10 @@
-"""aiokafka's consumer as a member of a group: how it is made, and how it ends.
+"""aiokafka's consumer as a member of a group: makes it, and ends it.
 
-Owns how much is held in memory: one fetch of each partition, all together at most `page_bytes`, and
-at most `prefetch` times 256 bytes. Promises that it ends in a few seconds, whatever the brokers do.
-Known limits: Kafka counts bytes, so tiny messages may be more than `prefetch`, and compressed ones
-need more bytes when they are read; a batch that is larger than a fetch comes whole.
+Owns the limits of memory: one fetch per partition, all together at most `page_bytes`, and at most
+`prefetch` times 256 bytes. Promises that the consumer ends in a few seconds, whatever the brokers
+do.
+Known limits: Kafka counts bytes, so there may be more than `prefetch` tiny messages, and compressed
+messages need more bytes after unpacking; a batch that is larger than a fetch arrives as a whole.
 """
 
 import asyncio
@@ -21,9 +22,9 @@ from inboxd.settings import MessageSource
 # The size that `prefetch` assumes: Kafka limits bytes, not messages.
 _SMALL_MESSAGE_BYTES = 256
 _LEAST_BYTES_OF_A_PARTITION = 64 * 1024
-# How long partitions that are added to a Kafka topic may stay unnoticed.
+# Time in which added partitions of a Kafka topic may stay unnoticed.
 _METADATA_AGE_MS = 60_000
-# Brokers take a member for dead after the session timeout; by default they allow 6 s or more.
+# Brokers remove a member after the session timeout; by default they allow 6 s or more.
 _SESSION_MS, _HEARTBEAT_MS = 10_000, 3_000
 LEAVE_SECONDS = 1.0
 
@@ -56,10 +57,10 @@ async def commit(consumer: Any, offsets: Mapping[TopicPartition, int]) -> None:
 
 
 async def ended(consumer: AIOKafkaConsumer) -> None:
-    """Leave the group; if its brokers do not answer, end tasks and connections without it."""
+    """Leave the group; if its brokers do not answer, only end tasks and connections."""
     stopping = asyncio.create_task(consumer.stop())
     await asyncio.wait([stopping], timeout=LEAVE_SECONDS)
-    # `stop` may also end cancelled: it waits for tasks that it has cancelled.
+    # `stop` waits for tasks that it has cancelled, and may end as cancelled.
     if not stopping.done() or stopping.cancelled() or stopping.exception() is not None:
         await _torn_down(consumer, stopping)
 

@@ -1,4 +1,4 @@
-"""A page that is being published, and its batches that have no result yet."""
+"""A page that is being published: its batches that have no result yet."""
 
 from collections.abc import Sequence
 

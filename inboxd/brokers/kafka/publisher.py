@@ -1,18 +1,18 @@
-"""Publishes to Kafka topics: each page as a few record batches, one of a partition at a time.
+"""Publishes to Kafka topics: each page as a few record batches, one per partition at a time.
 
-It has a producer's id and sequences, as Kafka's idempotent producer (`acks=all`): an attempt whose
-answer was lost is repeated, up to the time limit of a connection, and the broker recognises the
-repetition. aiokafka's own producer is not used: it repeats without end, sends what is queued when
+Works like Kafka's idempotent producer (`acks=all`), with a producer id and sequences: an attempt
+whose answer was lost is repeated, up to the time limit of a connection, and the broker recognises
+the repetition. aiokafka's own producer is not used: it repeats without end, sends queued data when
 it is closed, and after a refused batch continues with the next sequence, which the broker takes for
 a loss.
 
 Promises that only a confirmation uses up a sequence; that a refusal by one Kafka topic delays no
-other; that a Kafka topic counts as missing only if no broker has known it for the time limit of a
-connection, since a broker that starts knows no topic; and that nothing is sent after a cancellation
-or any other error.
-Known limits: a publisher that is opened anew has another id, so batches that were sent unconfirmed
-before may be there twice; batches are not compressed; a broker that may create topics does so.
-*See:* `batches`, `verdict`, `cluster`; `events/relays/`, which uses it.
+other topic; that a Kafka topic counts as missing only if no broker has known it for the time limit
+of a connection, since a starting broker knows no topics; and that nothing is sent after a
+cancellation or any other error.
+Known limits: a reopened publisher has a new id, so batches that were sent before and not confirmed
+may exist twice; batches are not compressed; a broker that may create topics does so. *See:*
+`batches`, `verdict`, `cluster`; `events/relays/`, which uses it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ _SEQUENCES = 2**31
 _BACKOFF_SECONDS = 0.1
 # Time for a new Kafka topic to get its leaders.
 _CREATION_SECONDS = 1.0
-# How long added partitions of a Kafka topic may stay unused.
+# Seconds for which added partitions of a Kafka topic may stay unused.
 _LOOK_UP_SECONDS = 60.0
 # A request takes further batches until it has more bytes than this.
 _REQUEST_BYTES = 8 * 1024 * 1024
@@ -72,7 +72,7 @@ _UNKNOWN = UnknownTopicOrPartitionError
 
 @dataclass(frozen=True, slots=True)
 class _Trouble:
-    """Why a batch was not confirmed; final: this producer cannot publish it."""
+    """Why a batch was not confirmed. final: this producer cannot publish the batch."""
 
     why: str
     final: bool = False
@@ -140,7 +140,7 @@ class KafkaPublisher:
     ) -> dict[str, type[Exception]]:
         """Look up topics until `within` seconds are over; return why some are missing.
 
-        It returns earlier if all reasons are final. Raises BrokerUnavailable.
+        Returns earlier if all reasons are final. Raises BrokerUnavailable.
         """
         began, again = monotonic(), False
         while True:
@@ -180,7 +180,7 @@ class KafkaPublisher:
         try:
             missing = await self._cluster.look_up(topics, elsewhere=True)
         except LOST:
-            return False  # the next attempt will report it
+            return False  # the next attempt will report the failure
         refused = False
         for partition, line in [*page.lines.items()]:
             why = missing.get(partition.topic)
@@ -190,7 +190,7 @@ class KafkaPublisher:
         return refused
 
     async def _send_first_batches(self, page: KafkaPage) -> _Trouble | None:
-        """Send the first batches of all partitions, to all brokers side by side."""
+        """Send the first batches of all partitions, to all brokers concurrently."""
         troubles: list[_Trouble] = []
         by_broker: dict[int, list[TopicPartition]] = {}
         for partition in page.lines:
@@ -211,7 +211,7 @@ class KafkaPublisher:
     async def _send(
         self, page: KafkaPage, broker: int, partitions: Iterable[TopicPartition]
     ) -> list[_Trouble]:
-        """Send their first batches to the broker that leads them, and handle its answer."""
+        """Send first batches to the broker that leads their partitions, and handle its answer."""
         sent: dict[TopicPartition, KafkaBatch] = {}
         size = 0
         for partition in partitions:
@@ -239,7 +239,8 @@ class KafkaPublisher:
         """Handle the answer to the first batch of a partition."""
         found = verdict(code)
         if batch.unclear:
-            # An earlier attempt may have used its sequence: a new batch with it would be dropped.
+            # An earlier attempt may have used its sequence: a new batch with that sequence would be
+            # dropped.
             found = _OF_UNCLEAR.get(found, found)
         match found:
             case BatchVerdict.CONFIRMED:

@@ -1,6 +1,6 @@
-"""Ids of Kafka topics (KIP-516): a topic that is created anew under its name has another id.
+"""Ids of Kafka topics (KIP-516): a topic that is deleted and created again has another id.
 
-aiokafka requests metadata of version 5 at most, without ids; this is version 10, of Kafka 2.8.
+aiokafka requests metadata of version 5 at most, which has no ids; this is version 10, of Kafka 2.8.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
 """The state of Kafka topics at their brokers: partitions, ids and offsets.
 
-It opens connections of its own and closes them: aiokafka's consumer, asked for offsets, leaves
-connections open when one of several brokers fails.
+Opens connections of its own and closes them: aiokafka's consumer leaves connections open if one of
+several brokers fails.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -58,7 +58,7 @@ async def kafka_topics(
 ) -> KafkaTopics:
     """The current state of topics. Raises BrokerUnavailable, also if one is missing.
 
-    partitions: those whose offsets are wanted; None: all of them.
+    partitions: the partitions whose offsets are wanted; None: all of them.
     """
     cluster = await open_cluster(access)
     try:

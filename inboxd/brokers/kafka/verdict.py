@@ -1,8 +1,8 @@
 """Interprets a broker's answer to a batch.
 
-Promises that a batch which a broker may have written is never refused; that only a message which
-would be refused at every attempt is refused for good; and that a message is blamed only if it was
-alone in its batch.
+Promises that a batch that might be written is never refused; that a message is refused for good
+only if every attempt would be refused; and that a message is blamed only if it was alone in its
+batch.
 """
 
 import re
@@ -25,7 +25,7 @@ class BatchVerdict(Enum):
     ELSEWHERE = auto()
     """This broker does not lead its partition, and wrote nothing."""
     AGAIN = auto()
-    """It may or may not be written."""
+    """Whether it is written is not known."""
     SPLIT = auto()
     """One of its messages is refused, or all are too large together."""
     REFUSED = auto()
@@ -53,7 +53,7 @@ _VERDICTS = {
 
 
 def verdict(code: int) -> BatchVerdict:
-    """code: of a Kafka error."""
+    """code: a Kafka error's code."""
     if code == _INVALID_RECORD:
         return BatchVerdict.SPLIT
     return _VERDICTS.get(errors.for_code(code), BatchVerdict.AGAIN)

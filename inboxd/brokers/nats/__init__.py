@@ -2,8 +2,9 @@
 
 `publisher` and `consumer` implement the contract, `looking` inspects streams without consuming;
 `connection` is common to all three, `protocol` is the wire format of messages, `jetstream` has the
-requests to its API, `resumption` decides whether reading of a stream can continue. Known limits: no
-JetStream domains, no accounts by NKEY or JWT; several subjects of one stream need NATS 2.10.
+requests to its API, `resumption` decides whether the reading of a stream can continue. Known
+limits: no JetStream domains, no accounts by NKEY or JWT; several subjects of one stream need NATS
+2.10.
 """
 
 from inboxd.brokers.nats.looking import look_at_streams

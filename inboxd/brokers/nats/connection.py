@@ -1,12 +1,11 @@
 """A connection to NATS: nats-py's client, which hands over the messages of one inbox unparsed.
 
-Promises: a lost connection stays lost, and keeps nothing for a later one; `drop` ends it at once,
-and discards what the system has not sent; the password is not sent without the TLS that the
-settings ask for.
-nats-py's work for each message of a subscription costs several times all the rest, so our inbox
-bypasses it, by names that nats-py has had since 2.9: `_process_msg`, `_close`, `_connect_command`,
-and its transport's writer. Known limit: a server that merely allows TLS counts as one without.
-*See:* `reaching`, which opens it.
+Promises: a lost connection stays lost, and keeps no data for a later one; `drop` ends it at once,
+and discards unsent data of the system; the password is not sent without the TLS that the settings
+demand. nats-py needs several times as long per message of a subscription as all other code, so our
+inbox bypasses it, by names that nats-py has had since 2.9: `_process_msg`, `_close`,
+`_connect_command`, and its transport's writer. Known limit: a server that merely allows TLS counts
+as one without. *See:* `reaching`, which opens it.
 """
 
 import socket
@@ -26,25 +25,25 @@ from inboxd.errors import BrokerUnavailable
 from inboxd.settings import Broker
 
 _CLOSE_SECONDS = 1.0
-# Closing the socket discards what the system has not sent yet, and sends a reset.
+# With this option, closing the socket discards the system's unsent data, and sends a reset.
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class TlsDiffers(Error):
-    """The server asks for TLS and the settings do not, or the reverse."""
+    """The server demands TLS and the settings do not, or the reverse."""
 
 
 class NatsInbox(Protocol):
-    """Receives what comes on a connection; the reading task calls it, so no method may wait."""
+    """Receives the messages of a connection; called by the reading task, so no method may wait."""
 
     def arrived(self, subject: bytes, reply: bytes, body: bytes, headers: bytes | None, /) -> None:
         """headers: None if the message has none."""
 
     def forbidden(self, what: str) -> None:
-        """The server denies the user a permission; `what` has the server's words."""
+        """The server denies the user a permission, which `what` names in the server's words."""
 
     def lost(self) -> None:
-        """The connection is lost: nothing more comes."""
+        """The connection is lost: no further messages come."""
 
 
 class NatsConnection(Client):
@@ -56,13 +55,13 @@ class NatsConnection(Client):
         """The prefix of our own subjects."""
         self.trouble: Exception | None = None
         """The last error that nats-py reported outside its calls."""
-        # The server's address, without a user and password that may precede it.
+        # The server's address, without a user and password in front of it.
         self.place = f"broker {broker_name!r} (nats at {server.rpartition('@')[2]})"
         self._encrypted = broker.tls
         self._listener: NatsInbox | None = None
         self._our_sid = 0
         self._lost = False
-        # nats-py keeps waiting for an answer when the connection is lost.
+        # nats-py does not stop waiting for an answer when the connection is lost.
         self._waiting = set[CancelScope]()
 
     def unavailable(self, why: str) -> BrokerUnavailable:
@@ -107,7 +106,7 @@ class NatsConnection(Client):
             self._transport.write(data)
 
     async def drain(self) -> None:
-        """Wait until the system has taken what was written. Raises BrokerUnavailable."""
+        """Wait until the system has taken the written data. Raises BrokerUnavailable."""
         await lowlevel.checkpoint()  # uvloop sends nothing before the loop's next turn
         with suppress(OSError):
             if self._transport is not None:
@@ -115,7 +114,7 @@ class NatsConnection(Client):
         self.check()
 
     def drop(self) -> None:
-        """Cut the connection, and discard what was not sent."""
+        """Cut the connection, and discard unsent data."""
         self._pending.clear()
         self._pending_data_size = 0
         transport, self._transport = self._transport, None
@@ -134,21 +133,21 @@ class NatsConnection(Client):
             await self.close()
 
     async def note(self, error: Exception) -> None:
-        """Keep an error that nats-py reports outside its calls."""
+        """Note an error that nats-py reports outside its calls."""
         self.trouble = error
-        # Errors of NATS have no numbers: these words are part of the protocol.
+        # Errors of NATS have no numbers, but these words are part of the protocol.
         if self._listener is not None and "permissions violation" in str(error).lower():
             self._listener.forbidden(cause_of(error))
 
     @property
     def ssl_context(self) -> ssl.SSLContext:
-        """nats-py would use a default context if the server asks for TLS, and read its files."""
+        """Our context: nats-py would use a default context, with the system's files."""
         if not self._encrypted:
             raise TlsDiffers("the server asks for TLS")
         return super().ssl_context
 
     def _connect_command(self) -> bytes:
-        # This sends the password; TLS, if there is any, has begun before.
+        # This sends the password; TLS, if used, has begun before.
         if self._encrypted and not self._server_info.get("tls_required"):
             raise TlsDiffers("the server does not ask for TLS")
         return super()._connect_command()
@@ -173,7 +172,7 @@ class NatsConnection(Client):
 
     @contextmanager
     def _ended_by_loss(self, scope: CancelScope) -> Iterator[None]:
-        """Cancel the scope if the connection is lost meanwhile."""
+        """Cancel the scope if the connection is lost during it."""
         self._waiting.add(scope)
         try:
             yield

@@ -1,21 +1,20 @@
 """Consumes a JetStream stream from behind its stored position, each message once into the inbox.
 
 The stored position decides where reading begins; an acknowledgement makes room for more messages,
-and tells the stream what it need not keep. Each opening makes the consumer anew (`opening`), to
+and allows the stream to delete the message. Each opening makes the consumer anew (`opening`), to
 start behind the stored position: messages that another reader received and did not store come again
-at once, in order, and a reader that was left behind, since its lease was lost or its process hung,
-learns that its consumer is gone.
+at once, in order. An outdated reader, whose lease was lost or whose process hung, notices that its
+consumer is gone.
 
-Promises: messages are handed over in the order of the stream, none is left out, and none comes
-twice. A redelivery (AckWait) is of a message that was handed over and is still being stored: it is
-skipped. Messages up to the stored position, whose acknowledgement was lost, are acknowledged here.
-Deliveries are numbered: if one is missing it was lost on its way, and reading starts again. At most
-`prefetch` + 1 messages are not stored yet: no more are requested. Together they have at most the
-bytes of two pages (`page_bytes`), unless a single larger message is the only one. One request is
-under way at a time, since the server counts the bytes of each request apart. The server must send a
-heartbeat every few seconds; without one it counts as unavailable. Messages that a stream loses
-before they were handed over raise `StreamLost`.
-*See:* `resumption`, which finds losses; `inbound/messages/`, which stores.
+Promises: messages are handed over in the stream's order, without gaps, and each once. A redelivery
+(AckWait) is a message that is still being stored: it is skipped. Messages up to the stored
+position, whose acknowledgement was lost, are acknowledged here. Deliveries are numbered: a missing
+number means a lost delivery, and reading starts again. At most `prefetch` + 1 messages are
+requested before they are stored. Together they have at most the bytes of two pages (`page_bytes`),
+unless a single larger message is the only one. One request is under way at a time, since the server
+counts the bytes of each request separately. The server must send a heartbeat every few seconds, or
+it counts as unavailable. If a stream loses messages before they are handed over, `StreamLost` is
+raised. *See:* `resumption`, which finds losses; `inbound/messages/`, which stores.
 """
 
 from collections import deque
@@ -52,14 +51,14 @@ from inboxd.brokers.nats.resumption import FollowedStream, Note, identity
 from inboxd.errors import BrokerUnavailable
 from inboxd.settings import MessageSource
 
-# A request ends after this time, and is made again.
+# A request ends after this time, and is repeated.
 _REQUEST_SECONDS = 30.0
 _HEARTBEAT_SECONDS = 5.0
 _CLOSE_SECONDS = 1
-# The consumer's description notes at most this often that nothing came.
+# Minimum seconds between two notes in the consumer's description that nothing came.
 _NOTE_SECONDS = 60.0
 _HEARTBEAT, _REQUEST_ENDED, _CONFLICT, _NO_RESPONDERS = 100, 408, 409, 503
-# They end a request, not the consumer.
+# These end a request, not the consumer.
 _ASK_AGAIN = ("Leadership Change", "Batch Completed")
 _NO_ROOM = "Message Size Exceeds MaxBytes"
 
@@ -84,7 +83,7 @@ class NatsConsumer:
         note: Note,
         settings: MessageSource,
     ) -> None:
-        """Read what comes behind the position of `note`. config: of the durable consumer."""
+        """Read behind the position of `note`. config: the durable consumer's configuration."""
         self._connection = connection
         self._followed = followed
         self._stream = stream
@@ -119,7 +118,7 @@ class NatsConsumer:
         await self._wait(within)
         page = list(islice(self._arrived, most))
         through = page[-1].at.position if page else max(self._through, self._nothing)
-        if through - self._through > len(page):  # some are filtered or removed
+        if through - self._through > len(page):  # the messages before were filtered out or removed
             now = await stream_of(self._connection, self._stream.name)
             self._followed.check(now, self._through, self._stream.created)
         for _ in page:
@@ -132,7 +131,7 @@ class NatsConsumer:
         return [self._message(each) for each in page]
 
     async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
-        """Acknowledge each by itself if the stream is a work queue, else the last for all."""
+        """Acknowledge each message if the stream is a work queue, else the last one for all."""
         if not messages:
             return
         self._check()
@@ -146,7 +145,7 @@ class NatsConsumer:
         self._ask()
 
     async def lag(self) -> int | None:
-        """Messages at the server, and those that arrived and were not received."""
+        """Number of messages at the server, and of arrived messages that were not received."""
         try:
             durable = await durable_of(
                 self._connection, self._stream.name, self._config["durable_name"]
@@ -156,7 +155,7 @@ class NatsConsumer:
         return None if durable is None else durable.waiting + len(self._arrived)
 
     async def close(self) -> None:
-        """Send the acknowledgements that are under way, and close. Does not raise."""
+        """Send pending acknowledgements, and close. Does not raise."""
         with move_on_after(_CLOSE_SECONDS, shield=True), suppress(Exception):
             await self._connection.flush(timeout=_CLOSE_SECONDS)
         await self._connection.end()
@@ -182,17 +181,17 @@ class NatsConsumer:
         elif at.position <= self._begun_behind:
             self._left_over.append(_Arrived(at, subject, reply, b"", None, None))
             self._news.set()
-        if self._asked_bytes == 0:  # the request has ended, and no status says so
+        if self._asked_bytes == 0:  # the request has ended without a status that tells so
             self._asked_for = 0
         if self._asked_for <= 0:
             self._ask()
 
     def forbidden(self, what: str) -> None:
-        """Fail, since nothing comes without this permission."""
+        """Fail, since no messages come without this permission."""
         self._fail(f"{what}: grant the broker's user this permission.")
 
     def lost(self) -> None:
-        """Wake the `receive` that waits."""
+        """Wake the waiting `receive`."""
         self._news.set()
 
     def _hold(
@@ -215,7 +214,7 @@ class NatsConsumer:
             self._ask()
         elif code == _CONFLICT and words == _NO_ROOM:
             self._asked_for = 0
-            if not self._unstored:  # else storing one makes room
+            if not self._unstored:  # else the next stored message makes room
                 self._ask(larger=True)
         else:
             gone = code == _NO_RESPONDERS or words == "Consumer Deleted"
@@ -229,15 +228,15 @@ class NatsConsumer:
             )
 
     def _heartbeat(self, found: Mapping[str, str]) -> None:
-        """Nothing is left for us up to the server's position, if all its deliveries came."""
+        """If all deliveries came, no message for us is left up to the server's position."""
         if int(found["nats-last-consumer"]) != self._delivery:
             self._fail("deliveries are missing: reading starts again.")
         self._nothing = int(found["nats-last-stream"])
 
     def _ask(self, *, larger: bool = False) -> None:
-        """Request the messages that there is room for, unless a request is under way.
+        """Request as many messages as there is room for, unless a request is under way.
 
-        Without room it requests one message, so that the server reports the consumer's end. larger:
+        Without room, request one message, so that the server reports the consumer's end. larger:
         request one message of any size.
         """
         room, bytes_ = self._most - len(self._unstored), self._most_bytes - self._unstored_bytes
@@ -294,14 +293,17 @@ class NatsConsumer:
         self._news.set()
 
     async def _acknowledge_left_over(self) -> None:
-        """Acknowledge stored messages that came again; a note first, as no identity has them."""
+        """Acknowledge stored messages that came again.
+
+        Before that, note their deliveries, which no stored identity has.
+        """
         while self._left_over:
             those, self._left_over = self._left_over, []
             await self._describe(Note(self._stored[0], those[-1].at.delivery, self._noted))
             self._connection.write(b"".join([b"PUB %b 0\r\n\r\n" % each.reply for each in those]))
 
     async def _note_nothing(self) -> None:
-        """Note in the description that nothing came, for a filter that lets little pass."""
+        """Note in the description that nothing came, in case a filter lets few messages pass."""
         if (
             self._followed.filtered
             and self._stream.retention == LIMITS
@@ -331,5 +333,5 @@ class NatsConsumer:
 
 
 def _silence() -> float:
-    """The longest silence of a server that works, in seconds."""
+    """The longest silence of a working server, in seconds."""
     return 3 * _HEARTBEAT_SECONDS

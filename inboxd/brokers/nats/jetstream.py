@@ -1,4 +1,4 @@
-"""Requests to JetStream's API: streams and consumers, as far as relays and sources need them."""
+"""Requests to JetStream's API: streams and consumers, for relays and sources."""
 
 from base64 import b64decode
 from collections.abc import Mapping
@@ -15,7 +15,8 @@ LIMITS, INTEREST, WORK_QUEUE = "limits", "interest", "workqueue"
 _NOT_FOUND = 404
 # JetStream's error number: it is not enabled for the account.
 _NOT_ENABLED = 10039
-# JetStream deletes a consumer of `hold_interest` after this, if we end before we delete it.
+# JetStream deletes a consumer of `hold_interest` after this time, if this process ends before
+# deleting it.
 _HELD_NANOSECONDS = 300 * 10**9
 
 
@@ -37,7 +38,7 @@ class NatsDurable:
     subjects: tuple[str, ...]
     """Subjects whose messages it delivers; empty: all."""
     acknowledged: int
-    """All of its deliveries up to this one are acknowledged."""
+    """Number of the last delivery up to which all are acknowledged."""
     waiting: int
     """The number of messages that were not delivered yet."""
 
@@ -103,7 +104,7 @@ async def make_durable(
 
 
 async def hold_interest(connection: NatsConnection, stream: str, config: Mapping[str, Any]) -> str:
-    """Make a temporary consumer, so that the stream keeps what comes; returns its name."""
+    """Make a temporary consumer, so that the stream keeps new messages; returns its name."""
     answer = await _ask(
         connection,
         f"CONSUMER.CREATE.{stream}",

@@ -1,8 +1,8 @@
-"""Looks up the state of a JetStream stream; it opens, makes and acknowledges nothing.
+"""Looks up the state of a JetStream stream, without opening, making or acknowledging anything.
 
-Known limits: a stream that drops acknowledged messages has no stored message to look at; with a
-filter, the number of waiting messages is that of its consumer.
-*See:* `resumption`, which checks positions; `opening`, which opens a consumer.
+Known limits: a stream that drops acknowledged messages has no stored message to show; with a
+filter, waiting messages are counted by its consumer. *See:* `resumption`, which checks positions;
+`opening`, which opens a consumer.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,10 +1,10 @@
 """Opens a consumer of a JetStream stream, behind the stored position.
 
-Owns the order of the steps. First it looks up the consumer that exists: what that has acknowledged
-is certainly stored. Then it asks for the stored position, which shuts an older reader out, so that
-the position stays. Then it checks for losses, before it changes anything. Last it makes the
-consumer anew, by which an older reader learns that it is shut out. A stream that keeps messages
-only while a consumer is interested has another consumer meanwhile.
+Owns the order of the steps. First look up the existing consumer: messages that it has acknowledged
+are certainly stored. Then ask for the stored position, which shuts out an older reader, so that the
+position no longer changes. Then check for losses, before anything is changed. Last make the
+consumer anew, by which an older reader notices that it is shut out. A stream that keeps messages
+only while a consumer exists gets a temporary consumer in between.
 """
 
 from typing import Any

@@ -1,9 +1,10 @@
-"""The wire format of NATS messages: writing, and reading.
+"""Writes and reads the wire format of NATS messages.
 
 Promises that no part of a message can end its line or its headers, and so reach the server as a
-command; that only we set headers which instruct the server (`Nats-…`), and the content type: an
-event's own are left out; that `Nats-Msg-Id` names the event and the subject, since a stream drops a
-message whose id it has seen, whatever its subject, and relays may publish one event to several.
+command; that only inboxd sets the content type and headers that instruct the server (`Nats-…`):
+those of the event are left out; that `Nats-Msg-Id` names the event and the subject, since a stream
+drops a message with a known id under any subject, and relays may publish one event to several
+subjects.
 """
 
 import re
@@ -74,7 +75,7 @@ def _head(message: OutgoingMessage) -> bytes:
 
 
 def headers_of(block: bytes | None) -> dict[str, str]:
-    """The headers of a message that came; names are in lower case."""
+    """The headers of a received message; names are in lower case."""
     if not block:
         return {}
     try:
@@ -109,14 +110,14 @@ def is_meant(subject: str, pattern: str) -> bool:
 
 
 class ServerStatus(NamedTuple):
-    """The server's status instead of a message; code 0: it is a message."""
+    """The server's status instead of a message; code 0: a message."""
 
     code: int
     words: str
 
 
 def status_of(block: bytes | None) -> ServerStatus:
-    """block: the headers as they came."""
+    """block: the headers as received."""
     if not block or not block.startswith(b"NATS/1.0 "):
         return ServerStatus(0, "")
     code, _, words = block[9:].partition(b"\r\n")[0].decode("latin-1").strip().partition(" ")
@@ -128,7 +129,7 @@ class Delivered(NamedTuple):
 
     position: int
     delivery: int
-    """The number of the delivery, among those of its consumer."""
+    """The delivery's number, counted per consumer."""
     nanoseconds: int
     """The time at which the message was stored."""
 

@@ -1,20 +1,19 @@
 """Publishes to NATS JetStream; each message is confirmed by the stream that took it.
 
-Promises: messages are sent in the order given, without waiting for one another; each names its
-event and its subject (`Nats-Msg-Id`), so that a stream stores a repetition within its window
+Promises: messages are sent in the given order, without waiting for one another; each message names
+its event and its subject (`Nats-Msg-Id`), so that a stream stores a repetition within its window
 (`duplicates`) only once, which counts as a confirmation. A page that is cancelled or fails cuts the
-connection: nothing of it is sent later.
-NATS gives the same answer ("no responders") for a subject that no stream takes, for a stream that
-has no leader, and while it starts or stops. So JetStream is asked which stream takes the subject:
-only if none does is the message refused; otherwise, or if the answer does not come in time, the
-broker is unavailable, which spends no attempt.
-Known limits: the message is refused in all these cases if the user may not ask
-(`$JS.API.STREAM.NAMES`), if its account has no JetStream, or if the stream belongs to another
-account. Where a service subscribes to a subject that no stream takes, no answer comes at all, and
-the time limit of the relay ends the wait. In an account that has leaf nodes and no JetStream the
-server leaves the answer to the servers beyond them, so mostly none comes: as long as the user may
-ask, a subject that no stream takes counts as an outage there, since a JetStream that hangs looks
-the same.
+connection: nothing of it is sent later. NATS gives the same answer ("no responders") for a subject
+that no stream takes, for a stream without a leader, and while it starts or stops. So JetStream is
+asked which stream takes the subject: if there is none, the message is refused; if there is one, or
+no answer comes in time, the broker is unavailable, which spends no attempt.
+Known limits: the message is refused in all these cases if the user is not allowed to ask
+(`$JS.API.STREAM.NAMES`), if the user's account has no JetStream, or if the stream belongs to
+another account. If a service subscribes to a subject that no stream takes, no answer comes at all,
+and the time limit of the relay ends the wait. In an account with leaf nodes and without JetStream,
+the server leaves the answer to the servers beyond them, and mostly no answer comes: as long as the
+user may ask, a subject that no stream takes counts as an outage there, since a hanging JetStream
+looks the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +31,7 @@ from inboxd.settings import Broker
 
 _CHUNK_BYTES = 64 * 1024
 _NO_RESPONDERS = 503
-_TOO_LARGE = 10054  # JetStream's error number: larger than the stream allows
+_TOO_LARGE = 10054  # JetStream's error number: message larger than the stream allows
 _ASKING = "$js.api.stream.names"
 # The number of subjects that JetStream is asked about at the same time.
 _SIDE_BY_SIDE = 20
@@ -58,7 +57,7 @@ class _Unconfirmed:
             self._tell(place, error)
 
     def no_responders(self, place: int) -> None:
-        """`refuse_unanswered` or an error follows, once it is known what this means."""
+        """Note a message without responders: `refuse_unanswered` or an error follows."""
         if self._answer(place):
             self.unanswered.setdefault(self.messages[place].to, []).append(place)
 
@@ -182,7 +181,7 @@ class NatsPublisher:
         )
 
     def arrived(self, subject: bytes, _reply: bytes, body: bytes, headers: bytes | None, /) -> None:
-        """Handle the answer to a message; an answer that is not of a stream is ignored."""
+        """Handle the answer to a message; ignore answers that are not from a stream."""
         page = self._page
         place = int(subject[len(self._reply) :]) - page.first
         if status_of(headers).code == _NO_RESPONDERS:
@@ -211,7 +210,7 @@ class NatsPublisher:
                 )
 
     def lost(self) -> None:
-        """Wake the `publish` that waits for answers."""
+        """Wake the waiting `publish`."""
         self._page.ended.set()
 
 
@@ -243,4 +242,4 @@ def _refused(stream: object, error: dict[str, object]) -> MessageRefused:
 
 
 def _ignore(place: int, error: Exception | None) -> None:
-    """Results before the first page are ignored."""
+    """Ignore results before the first page."""

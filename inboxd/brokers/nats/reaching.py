@@ -1,7 +1,7 @@
-"""How a NATS server is reached: which one, with which TLS and which user.
+"""Reaches a NATS server: chooses the server, TLS and user.
 
-Owns the errors for a server that cannot be reached: the broker's name in the settings, the server,
-the cause, the remedy. Promises that none of them has the secret.
+Owns the errors for an unreachable server: the broker's name in the settings, the server, the cause,
+the remedy. Promises that no error contains the secret.
 """
 
 import ssl
@@ -14,7 +14,7 @@ from inboxd.brokers.nats.connection import NatsConnection, TlsDiffers, cause_of
 from inboxd.errors import BrokerUnavailable, SettingsError
 from inboxd.settings import Broker
 
-_PING_SECONDS = 20  # after two without an answer the connection is lost
+_PING_SECONDS = 20  # after two pings without an answer the connection is lost
 
 
 async def connect(name: str, broker: Broker) -> NatsConnection:
@@ -71,7 +71,7 @@ def _why(error: BaseException, connection: NatsConnection, section: str) -> str:
     if isinstance(error, NoServersError) and connection.trouble is not None:
         error = connection.trouble
     cause = cause_of(error)
-    if "authorization" in cause.lower():  # a word of the protocol, whose errors have no numbers
+    if "authorization" in cause.lower():  # a word of the protocol; there are no numbers
         return f"login failed ({cause}): correct user and password of {section}."
     if isinstance(error, ssl.SSLError | TlsDiffers):
         return f"{cause}: correct tls, tls_ca or tls_cert of {section}."

@@ -1,23 +1,22 @@
-"""Whether reading of a stream can continue behind a stored position without leaving messages out.
+"""Decides whether reading can continue behind a stored position without gaps.
 
 Owns the identity that is stored beside a position, and the note in a durable consumer's
 description. Promises that messages which a stream removed before they were stored are never skipped
-in silence. They can be removed
+silently. They can be removed
 
-- by its limits, or a purge: the stream then begins behind what follows the position. With a filter,
-  the removed messages may have been for others, so the description notes now and then up to where
-  nothing came.
-- by an acknowledgement that an older database does not know of, where the stream drops messages
+- by limits or a purge: the stream then begins later than the message after the position. With a
+  filter, the removed messages may have been for other consumers, so the description notes at
+  intervals the position up to which nothing came.
+- by an acknowledgement that a restored older database does not know, if the stream drops messages
   that all consumers have acknowledged: the consumer has acknowledged more deliveries than were
-  stored. So the identity has the delivery, there.
-- with the stream: there is another one of its name, or one from a backup, which ends too early.
+  stored. So the identity contains the delivery there.
+- with the stream: another stream has its name, or a stream from a backup, which ends too early.
 
-A position without an identity was set by an operator, and is taken as it is; a work queue then
-drops the messages up to it. Known limits: a stream that drops acknowledged messages, and has limits
-too, may drop by these limits messages that were not consumed, which is not noticed with a filter; a
-stream that keeps few messages of each subject drops others by design, and counts as lost once its
-first message is behind what follows the position.
-*See:* `consumer`, which uses it.
+A position without an identity was set by an operator, and is not checked; a work queue then drops
+the messages up to it. Known limits: if a stream drops acknowledged messages and also has limits,
+the limits may drop messages that were not consumed, which is not noticed with a filter; a stream
+that keeps few messages per subject drops others by design, and counts as lost when its first
+message is later than the one after the position. *See:* `consumer`, which uses it.
 """
 
 import re
@@ -50,7 +49,7 @@ class Note:
 
 
 def note_of(durable: NatsDurable | None) -> Note | None:
-    """The note in its description; None: it has none of ours."""
+    """The note in its description; None: it has no note of inboxd."""
     found = None if durable is None else _NOTE.fullmatch(durable.description)
     return None if found is None else Note(*map(int, found.groups()))
 
@@ -87,7 +86,7 @@ class FollowedStream:
     def resumed(
         self, stream: NatsStream, durable: NatsDurable | None, stored: StreamPosition
     ) -> int:
-        """The position up to which nothing is left out by continuing. Raises StreamLost."""
+        """The position from which reading continues without gaps. Raises StreamLost."""
         at = f"position {stored.position} is stored"
         created = stored.identity.partition(" ")[0]
         if created and created != stream.created:
@@ -112,14 +111,14 @@ class FollowedStream:
         return note.nothing if note.position == position else None
 
     def check(self, stream: NatsStream | None, through: int, created: str = "") -> None:
-        """Raise StreamLost if messages behind `through` may be gone.
+        """Raise StreamLost if messages behind `through` might be gone.
 
         created: the creation time of the stream that was read.
         """
         if stream is None or (created and stream.created != created):
             raise self.lost("it was deleted")
         if self.filtered and not _keeps(stream):
-            return  # messages that others have acknowledged are gone too
+            return  # messages that other consumers have acknowledged are gone, too
         if stream.first > through + 1:
             raise self.lost(
                 f"it begins at {stream.first} now: what followed position {through} was removed, "
@@ -130,7 +129,7 @@ class FollowedStream:
         self, stream: NatsStream, durable: NatsDurable | None, stored: StreamPosition
     ) -> None:
         if _keeps(stream) or (stream.retention == WORK_QUEUE and not self.filtered):
-            return  # its first position shows a loss
+            return  # the stream's first position shows a loss
         _, _, came_by = stored.identity.partition(" ")
         if durable is None:
             if came_by:
@@ -161,5 +160,5 @@ class FollowedStream:
 
 
 def _keeps(stream: NatsStream) -> bool:
-    """Whether it keeps acknowledged messages."""
+    """Whether the stream keeps acknowledged messages."""
     return stream.retention == LIMITS

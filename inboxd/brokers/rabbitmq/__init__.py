@@ -4,10 +4,10 @@
 `connection` is their base, and `servers` opens it; `amqp` writes messages as bytes, `incoming`
 reads them.
 
-Why not aio-pika: it cannot be told to drop unsent data; it gives up a whole connection at a message
-that it cannot decode (a timestamp in nanoseconds is enough), so one such message would block its
-queue for good; and it costs several times as much per message. Of its dependencies, pamqp is used:
-it knows the methods of AMQP 0.9.1.
+aio-pika is not used: it cannot drop unsent data; it closes the connection at a message that it
+cannot decode (for example a timestamp in nanoseconds), so one such message would block its queue
+for good; and it needs several times as long per message. Only its dependency pamqp is used, which
+has the methods of AMQP 0.9.1.
 """
 
 from inboxd.brokers.rabbitmq.looking import look_at_streams

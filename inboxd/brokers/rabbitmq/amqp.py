@@ -1,7 +1,7 @@
-"""Bytes of AMQP 0.9.1 that are sent for each message; written by hand, since they cost the most.
+"""Writes the bytes of AMQP 0.9.1 for each message; written by hand, since they cost the most time.
 
-Promises that a message which does not fit AMQP is a MessageRefused for good, before anything of it
-is sent. *See:* `connection`, for all other methods; `brokers/cloud_events.py`, for the headers.
+Promises that a message which does not fit AMQP raises MessageRefused before any of it is sent.
+*See:* `connection`, for all other methods; `brokers/cloud_events.py`, for the headers.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from inboxd.brokers.contract import OutgoingMessage
 from inboxd.errors import MessageRefused
 
 PREFIX = "cloudEvents:"
-CHANNEL = 1  # the only one
+CHANNEL = 1  # the only channel
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8  # kinds of AMQP frames
 END = 0xCE
 HEAD = 7  # bytes of an AMQP frame before its payload
-OVERHEAD = 8  # bytes of an AMQP frame beside its payload
+OVERHEAD = 8  # bytes of an AMQP frame in addition to its payload
 FRAME = struct.Struct(">BHI")  # an AMQP frame's head: kind, channel, size of the payload
 
-_SHORT = 255  # bytes that a "short string" may have
+_SHORT = 255  # maximum bytes of a "short string"
 _RESERVED = ("CC", "BCC")  # RabbitMQ routes by these headers: a string in them closes the channel
-_CONTENT = struct.Struct(">BHIHHQ")  # a frame's head, and that of a message's properties
+_CONTENT = struct.Struct(">BHIHHQ")  # a frame's head, and the head of a message's properties
 _CONTENT_SIZE = 12
 _LONG = struct.Struct(">I")
 _STAMP = struct.Struct(">Q")
@@ -38,7 +38,7 @@ _PERSISTENT = b"\x02"
 
 
 def stamp(seconds: float) -> bytes:
-    """A time, as `published` takes it."""
+    """A time in the form that `published` takes."""
     return _STAMP.pack(int(seconds))
 
 
@@ -51,7 +51,7 @@ def published(message: OutgoingMessage, at: bytes, frame_max: int) -> bytes:
         pieces += (_header_name(name), _LONG.pack(len(text)), text)
     table = b"".join(pieces)
     kind = message.attributes.get("type", "").encode()
-    typed = 0 < len(kind) <= _SHORT  # a copy of a header: left out if it is too long
+    typed = 0 < len(kind) <= _SHORT  # a copy of a header; left out if too long
     properties = b"".join(
         (
             _TYPED if typed else _UNTYPED,
@@ -82,7 +82,7 @@ def published(message: OutgoingMessage, at: bytes, frame_max: int) -> bytes:
 
 
 def acknowledged(tag: int, *, multiple: bool) -> bytes:
-    """basic.ack of a delivery; multiple: and of all before it."""
+    """basic.ack of a delivery; multiple: also of all deliveries before it."""
     return method(_BASIC, 80, _TAG.pack(tag) + bytes([multiple]))
 
 
@@ -96,7 +96,7 @@ def consumed(
 ) -> bytes:
     """basic.consume, with acknowledgements; exclusive: no other consumer is allowed.
 
-    offset: where a stream begins: at that offset, at its "first" message, at its "last" chunk.
+    offset: where reading of a stream begins: at an offset, its "first" message or its "last" chunk.
     """
     bits = bytes([0b100 if exclusive else 0])
     table = b"" if offset is None else _text("x-stream-offset") + _value(offset)
@@ -105,7 +105,7 @@ def consumed(
 
 
 def method(of: int, number: int, arguments: bytes) -> bytes:
-    """of, number: those of the class and the method."""
+    """of, number: of the class and of the method."""
     head = FRAME.pack(METHOD, CHANNEL, 4 + len(arguments))
     return head + struct.pack(">HH", of, number) + arguments + _END
 
@@ -140,7 +140,7 @@ def _short(text: str, what: str) -> bytes:
     try:
         return _text(text)
     except ValueError:  # too long, or a half of a surrogate pair
-        shown = text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004 - to be read
+        shown = text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004 - short enough to read
         raise MessageRefused(
             f"its {what} {shown!r} has more than {_SHORT} bytes, or is not UTF-8: RabbitMQ cannot "
             "take it. Correct the relay's `to` or `exchange`, or the event.",

@@ -1,8 +1,8 @@
-"""A connection to RabbitMQ with one channel: methods out and in, heartbeats, and its end.
+"""A connection to RabbitMQ with one channel: sends and receives methods and heartbeats.
 
 Owns the socket. Promises: every wait fails when the channel or the connection ends; a server that
-is silent for two heartbeats is lost; `abort` discards what was not sent.
-*See:* `servers`, which opens it; `publisher` and `consumer`, which handle what comes.
+is silent for two heartbeats is lost; `abort` discards unsent data. *See:* `servers`, which opens
+it; `publisher` and `consumer`, which handle received frames.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Methods that answer no call: they are handed over unparsed, since some come for each message.
+# Methods that answer no call; handed over unparsed, since each message causes some.
 _UNASKED = frozenset(
     each.index
     for each in (
@@ -39,7 +39,7 @@ _UNASKED = frozenset(
     )
 )
 _HEARTBEAT = 20  # seconds, unless the server asks for less
-_BEATS = 2  # how often we send in each of these
+_BEATS = 2  # our heartbeats in each such interval
 _FRAME_MAX = 131_072  # bytes; RabbitMQ's default
 _LEAST_FRAME_MAX = 4096
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -51,7 +51,7 @@ Take = Callable[[int, int, bytes], None]
 
 
 class AmqpClosed(Exception):
-    """The server closed the AMQP channel, because of something that was sent on it."""
+    """The server closed the AMQP channel, because of sent data."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(code, text)
@@ -59,7 +59,7 @@ class AmqpClosed(Exception):
 
 
 class AmqpConnection(asyncio.Protocol):
-    """One connection; `take` gets the frames of its channel that answer no call."""
+    """One connection; `take` receives the channel's frames that answer no call."""
 
     def __init__(self, where: str, remedies: Mapping[int, str], patience: float) -> None:
         """where: begins each error; remedies: by the server's error codes.
@@ -78,7 +78,7 @@ class AmqpConnection(asyncio.Protocol):
         self._paused = False
         self._resumed: asyncio.Future[None] | None = None
         self._beat: asyncio.TimerHandle | None = None
-        self._silent = 0  # beats since something came
+        self._silent = 0  # beats since the last received data
 
     # ------------------------------------------------------------------ sending
 
@@ -88,12 +88,12 @@ class AmqpConnection(asyncio.Protocol):
             raise self._ended
 
     def send(self, data: bytes) -> None:
-        """Send data behind what was sent before. Raises what ended channel or connection."""
+        """Send data behind earlier data. Raises the error that ended the channel or connection."""
         self.check()
         self._write(data)
 
     async def writable(self) -> None:
-        """Wait until the server has taken nearly all that was sent."""
+        """Wait until the server has taken nearly all sent data."""
         self.check()
         if self._paused:
             self._resumed = self.promise()
@@ -127,7 +127,7 @@ class AmqpConnection(asyncio.Protocol):
         return made
 
     def unavailable(self, what: str) -> BrokerUnavailable:
-        """The error for this server; `what` completes a sentence that begins with its name."""
+        """The error for this server; `what` continues a sentence that begins with its name."""
         return BrokerUnavailable(f"{self._where} {what}.")
 
     # ------------------------------------------------------------------ begin and end
@@ -164,29 +164,29 @@ class AmqpConnection(asyncio.Protocol):
         self._beat = asyncio.get_running_loop().call_later(every, self.beat, every)
 
     async def close(self) -> None:
-        """Close as AMQP has it, so that all that was sent arrives; it takes 1 s at most."""
+        """Close in the way of AMQP, so that all sent data arrives; it takes 1 s at most."""
         try:
             with anyio.move_on_after(_CLOSE_SECONDS):
                 await self.call(commands.Connection.Close(200, "", 0, 0), 0)
         except (BrokerUnavailable, AmqpClosed):
-            pass  # it has ended already
+            pass  # already ended
         finally:
             self.abort()
 
     def abort(self) -> None:
-        """End the connection at once, and discard what was not sent."""
+        """End the connection at once, and discard unsent data."""
         self._lose(self.unavailable("is not connected any more"))
 
     def _lose(self, error: BrokerUnavailable) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            # Else data that the system still holds would arrive later.
+            # Else the system would still send its buffered data.
             raw = self._transport.get_extra_info("socket")
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             self._transport.abort()
         self._end(error)
 
     def _end(self, error: Exception) -> None:
-        """Fail all waits; the end of the connection overrides that of the channel."""
+        """Fail all waits; the end of the connection overrides the end of the channel."""
         if self._ended is None or isinstance(self._ended, AmqpClosed):
             self._ended = error
         self._answers.clear()
@@ -202,7 +202,7 @@ class AmqpConnection(asyncio.Protocol):
     def _kept(self, promise: asyncio.Future[Any]) -> None:
         self._promises.discard(promise)
         if not promise.cancelled():
-            promise.exception()  # read, so that asyncio does not log it as forgotten
+            promise.exception()  # marked as read, so that asyncio does not log it
 
     # ------------------------------------------------------------------ receiving
 
@@ -224,7 +224,7 @@ class AmqpConnection(asyncio.Protocol):
         self._end(self.unavailable(f"closed the connection{_why(exc)}"))
 
     def data_received(self, data: bytes) -> None:
-        """Handle the frames that are complete, and keep the rest."""
+        """Handle complete frames, and keep the remaining bytes."""
         self._silent = 0
         data = self._rest + data if self._rest else data
         at, size = 0, len(data)
@@ -266,7 +266,7 @@ class AmqpConnection(asyncio.Protocol):
                 _log.info("RabbitMQ takes messages again", server=self._where)
             case _ if self._answers:
                 answer = self._answers.popleft()
-                if not answer.done():  # else its caller has given up
+                if not answer.done():  # else its caller no longer waits
                     answer.set_result(method)
 
     def _closed(self, code: int, text: str) -> BrokerUnavailable:
@@ -277,7 +277,7 @@ class AmqpConnection(asyncio.Protocol):
 
 
 def _why(error: Exception | None) -> str:
-    """In brackets; "": it was closed without an error."""
+    """The cause in brackets; "" if the connection was closed without an error."""
     if isinstance(error, ssl.SSLError):
         return f" ({error.reason or 'TLS failed'})"
     if isinstance(error, OSError):

@@ -1,11 +1,11 @@
 """Consumes the messages of one queue, and acknowledges them when they are stored.
 
 Promises, beside `contract`: at most `prefetch` messages are held, each with at most `max_body`
-bytes; no other consumer reads the queue meanwhile, so it is read in order. RabbitMQ ensures that
-for a classic queue (`exclusive`), and for one with `x-single-active-consumer`; for a quorum queue
-without that RabbitMQ does not, so a reader that finds another consumer there gives way. Known
-limits: a message that is not acknowledged when the connection ends comes again, perhaps behind
-others; RabbitMQ counts no bytes (it does not implement `prefetch_size`); queues of the type
+bytes; no other consumer reads the queue at the same time, so it is read in order. RabbitMQ ensures
+this for a classic queue (`exclusive`), and for a queue with `x-single-active-consumer`. For a
+quorum queue without that argument it does not, so a reader that finds another consumer there gives
+way. Known limits: a message that is not acknowledged when the connection ends comes again, perhaps
+behind others; RabbitMQ counts no bytes (it does not implement `prefetch_size`); queues of the type
 `stream` are refused, since an acknowledgement stores nothing there: `stream` reads these.
 """
 
@@ -37,7 +37,7 @@ async def open_consumer(
     name: str, broker: Broker, source: str, settings: MessageSource, stored: Stored
 ) -> RabbitMQConsumer:
     """Connect as the only consumer of the source's queue. Raises BrokerUnavailable."""
-    del stored  # a queue has no positions: RabbitMQ knows what was acknowledged
+    del stored  # a queue has no positions: RabbitMQ remembers acknowledgements
     connection = await connect(name, broker, f"inboxd, source {source}")
     queue = settings.rabbitmq_queue or ""
     consumer = RabbitMQConsumer(connection, queue, source, settings.max_body)
@@ -58,9 +58,9 @@ class RabbitMQConsumer:
         self._max_body = max_body
         connection.take = self._take
         self._held = deque[IncomingMessage]()
-        self._came: asyncio.Future[None] | None = None  # done when something has come
+        self._came: asyncio.Future[None] | None = None  # done when a message has come
         self._cancelled = False
-        self._acknowledged = 0  # all deliveries up to this one are
+        self._acknowledged = 0  # all deliveries up to this one are acknowledged
         # The message whose frames are coming.
         self._delivery = (0, False, "")
         self._properties = incoming.AmqpProperties()
@@ -79,8 +79,8 @@ class RabbitMQConsumer:
             except AmqpClosed as closed:
                 if closed.code != _FORBIDDEN:
                     raise
-                # One of three causes, all with this code: RabbitMQ lets one consumer of this queue
-                # be active; another consumer was faster; the user may not read the queue.
+                # Three causes have this code: RabbitMQ allows one active consumer on this queue;
+                # another consumer was faster; the user is not allowed to read the queue.
                 await self._consume_beside(prefetch)
             consumers = await self._consumers()
         if consumers > 1:
@@ -103,7 +103,7 @@ class RabbitMQConsumer:
         return [self._held.popleft() for _ in range(min(most, len(self._held)))]
 
     async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
-        """Acknowledge all at once, or one by one if deliveries between them are left out."""
+        """Acknowledge all at once, or one by one if deliveries between them are not included."""
         if not messages:
             return
         tags = [cast(int, message.token) for message in messages]
@@ -116,7 +116,7 @@ class RabbitMQConsumer:
             self._connection.send(written)
 
     async def lag(self) -> int | None:
-        """The number of messages that are ready in the queue, without those held here."""
+        """The number of ready messages in the queue, without the messages held here."""
         with self._explained():
             return (await self._declare()).message_count
 
@@ -130,7 +130,10 @@ class RabbitMQConsumer:
         await self._connection.call(amqp.consumed(self._queue, _TAG, exclusive=exclusive))
 
     async def _consume_beside(self, prefetch: int) -> None:
-        """Consume without `exclusive`. Raises BrokerUnavailable if another consumer has that."""
+        """Consume without `exclusive`.
+
+        Raises BrokerUnavailable if another consumer has the queue.
+        """
         await self._connection.open_channel()
         try:
             await self._consume(prefetch, exclusive=False)
@@ -226,7 +229,7 @@ class RabbitMQConsumer:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn a closed channel into one line that says what to do."""
+        """Turn a closed channel into an error of one line with the remedy."""
         try:
             yield
         except AmqpClosed as closed:

@@ -1,9 +1,8 @@
 """Reads messages from bytes of AMQP 0.9.1.
 
-Promises that properties of a message which cannot be read are left out and raise no error: such a
+Promises that unreadable properties of a message are left out without an error: after an error the
 message would come again and again. Known limit: tables and lists in headers, such as `x-death`, are
-left out.
-*See:* `amqp`, which writes; `consumer` and `publisher`, which read.
+left out. *See:* `amqp`, which writes; `consumer` and `publisher`, which read.
 """
 
 from __future__ import annotations
@@ -14,19 +13,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 
-_NUMBER = struct.Struct(">Q")  # of a delivery
+_NUMBER = struct.Struct(">Q")  # a delivery's number
 _STAMP = struct.Struct(">Q")
 _LONG = struct.Struct(">I")
-_CONTENT = struct.Struct(">HHQH")  # a class, a weight, the size of the body, flags
+_CONTENT = struct.Struct(">HHQH")  # class, weight, size of the body, flags
 
 
 @dataclass(slots=True)
 class AmqpProperties:
-    """The properties of a message that came. time: seconds since the epoch.
+    """The properties of a received message. time: seconds since the epoch.
 
-    headers: names in lower case. AMQP's own properties that are strings are among them, such as
-    `type` and `content-type`, and override headers of the same names, which RabbitMQ does not
-    check.
+    headers: names in lower case. They include AMQP's own string properties, such as `type` and
+    `content-type`, which override headers of the same names, since RabbitMQ does not check headers.
     """
 
     headers: dict[str, str] = field(default_factory=dict)
@@ -55,7 +53,7 @@ def returned(payload: bytes) -> tuple[str, str, str]:
 
 
 def confirmation(payload: bytes) -> tuple[int, bool]:
-    """basic.ack, basic.nack: the number of a delivery, and whether all before it are included."""
+    """basic.ack, basic.nack: a delivery's number, and whether it includes all before it."""
     (tag,) = _NUMBER.unpack_from(payload, 4)
     return tag, bool(payload[12] & 1)
 
@@ -120,7 +118,7 @@ def _property(
 
 
 def _table(payload: bytes, at: int, stop: int) -> Iterator[tuple[str, str]]:
-    """Headers that are strings, or can be written as one, up to one of an unknown kind.
+    """Headers whose values are, or can be written as, strings; up to a header of an unknown kind.
 
     Raises IndexError or struct.error if the table is cut short.
     """

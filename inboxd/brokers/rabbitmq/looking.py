@@ -1,4 +1,4 @@
-"""Looks up the state of a queue or a stream; it consumes and stores nothing.
+"""Looks up the state of a queue or a stream, without consuming or storing.
 
 A queue has no positions, so only the number of its waiting messages is known.
 """

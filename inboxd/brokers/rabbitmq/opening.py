@@ -1,4 +1,4 @@
-"""Opens the queue or the stream that a source names."""
+"""Opens the queue or the stream of a source."""
 
 from inboxd.brokers.contract import Consumer, Stored
 from inboxd.brokers.rabbitmq import consumer, stream

@@ -1,17 +1,18 @@
 """Publishes messages; RabbitMQ confirms or refuses each.
 
-Owns which message a confirmation belongs to. Promises, beside `contract`:
+Matches confirmations to messages. Promises, beside `contract`:
 
-- each message is persistent and mandatory: one that no queue takes is refused, not lost;
-- a message that does not fit AMQP is refused before anything of it is sent, and the others are
-  published (R4.14);
-- a message for which RabbitMQ closes the channel is refused alone: the channel is opened again, and
-  unconfirmed messages are published once more, so some of them may be there twice. Halving finds
-  that message: RabbitMQ names it only in words, which are not part of the protocol. Messages with
-  the same wrong exchange are refused with it; messages of its size or more are published alone.
+- each message is persistent and mandatory: a message that no queue takes is refused, not lost;
+- a message that does not fit AMQP is refused before any of it is sent, and the other messages are
+published (R4.14);
+- a message for which RabbitMQ closes the channel is refused without the other messages: the channel
+is opened again, and unconfirmed messages are published once more, so some of them may exist twice.
+Halving finds the message at fault: RabbitMQ names it only in words, which are not part of the
+protocol. Messages with the same wrong exchange are refused with it; messages of its size or more
+are published one by one.
 
 Confirmations count the deliveries of their channel. A returned message has no number, but returns
-come in the order of sending, each before its confirmation.
+come in the order of sending, each before the message's confirmation.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class RabbitMQPublisher:
         self._returned: tuple[str, str, str] | None = None
 
     async def prepare(self) -> None:
-        """Have a new channel confirm the messages that are published on it."""
+        """Set a new channel to confirm published messages."""
         self._last = 0
         await self._connection.call(commands.Confirm.Select())
 
@@ -90,7 +91,7 @@ class RabbitMQPublisher:
         await self._connection.close()
 
     async def _publish(self, page: Published, most: int) -> None:
-        """Publish the first `most` messages that are left, and wait for their results."""
+        """Publish the first `most` remaining messages, and wait for their results."""
         page.begin(self._last + 1)
         self._page = page
         pieces, size = [], 0
@@ -110,7 +111,7 @@ class RabbitMQPublisher:
             await page.whole
 
     def _written(self, page: Published, most: int) -> Iterator[tuple[int, bytes]]:
-        """The first messages that are left, as bytes; one that cannot be sent is refused."""
+        """The first remaining messages, as bytes; a message that cannot be sent is refused."""
         now, frame_max = amqp.stamp(time.time()), self._connection.frame_max
         self._suspect = False
         for place in page.places()[:most]:
@@ -154,7 +155,7 @@ class RabbitMQPublisher:
     # ------------------------------------------------------------------ after a closed channel
 
     def _halve(self, closed: AmqpClosed, page: Published) -> int:
-        """How many to publish next; a message that was alone is refused, with those like it.
+        """How many to publish next; a message that was alone is refused, with similar messages.
 
         Raises BrokerUnavailable if no message can be the reason.
         """
@@ -175,7 +176,7 @@ class RabbitMQPublisher:
 
 
 def _is_like(other: OutgoingMessage, message: OutgoingMessage, code: int) -> bool:
-    """Whether the reason for refusing `message` holds for `other`, too."""
+    """Whether the reason for refusing `message` applies to `other`, too."""
     if other.exchange != message.exchange:
         return False
     return code == _NOT_THERE or (code == _FORBIDDEN and other.to == message.to)
@@ -198,25 +199,25 @@ def _refusal(closed: AmqpClosed, message: OutgoingMessage) -> MessageRefused:
 
 
 class Published:
-    """The messages of one call: which have a result, and which delivery is which message."""
+    """The messages of one call: their results, and the message of each delivery."""
 
     def __init__(self, messages: Sequence[OutgoingMessage], tell: Tell) -> None:
         self.messages = messages
-        self.left = len(messages)  # how many have no result
-        self.awaited = 0  # how many were sent and have no result
-        self.whole: asyncio.Future[None] | None = None  # done when none is awaited
+        self.left = len(messages)  # number without a result
+        self.awaited = 0  # number of sent ones without a result
+        self.whole: asyncio.Future[None] | None = None  # done when no result is awaited
         self._tell = tell
         self._told = bytearray(len(messages))
         self.begin(1)
 
     def begin(self, first: int) -> None:
-        """Its deliveries begin with this number, perhaps on a new channel."""
+        """Note that deliveries begin with this number, perhaps on a new channel."""
         self._first = first
         self.awaited = 0
-        self._out = bytearray(len(self.messages))  # 1: it was sent, and has no result
-        self._sent: list[int] = []  # the place of each delivery's message
+        self._out = bytearray(len(self.messages))  # 1: sent, without a result
+        self._sent: list[int] = []  # index of each delivery's message
         self._refused: dict[int, MessageRefused] = {}  # by delivery; not confirmed yet
-        self._confirmed = self._looked = 0  # all deliveries up to this one
+        self._confirmed = self._looked = 0  # all deliveries up to this one are
 
     @property
     def any_sent(self) -> bool:
@@ -232,7 +233,7 @@ class Published:
         return [place for place in self._sent if self._out[place]]
 
     def sent(self, place: int) -> None:
-        """The next delivery is this message."""
+        """Note that the next delivery is this message."""
         self._sent.append(place)
         self._out[place] = 1
         self.awaited += 1
@@ -250,7 +251,7 @@ class Published:
             self.whole.set_result(None)
 
     def confirm(self, number: int, multiple: bool, refusal: MessageRefused | None) -> None:  # noqa: FBT001
-        """Handle a confirmation; multiple: also of unconfirmed deliveries before it."""
+        """Handle a confirmation; multiple: also for unconfirmed deliveries before it."""
         stop = number - self._first + 1
         start = self._confirmed if multiple else stop - 1
         for delivery in range(max(start, 0), min(stop, len(self._sent))):
@@ -259,7 +260,10 @@ class Published:
             self._confirmed = stop
 
     def refuse(self, id: str, to: str, refusal: MessageRefused) -> None:
-        """The next message of this id and routing key was returned. Raises ValueError for none."""
+        """Refuse the next message with this id and routing key.
+
+        Raises ValueError if there is none.
+        """
         for delivery in range(self._looked, len(self._sent)):
             message = self.messages[self._sent[delivery]]
             if message.id == id and message.to == to:

@@ -1,7 +1,7 @@
 """Opens a connection by a broker's settings: its servers in turn, TLS, the login.
 
-Promises one clear error for all that can be wrong, without the password: it names the broker, the
-server, the cause and the remedy.
+Promises one clear error for anything wrong: it names the broker, the server, the cause and the
+remedy, not the password.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from inboxd.brokers.rabbitmq.connection import AmqpConnection
 from inboxd.errors import BrokerUnavailable, SettingsError
 from inboxd.settings import Broker
 
-_GUEST = "guest"  # RabbitMQ's own user and password, where none is given
+_GUEST = "guest"  # RabbitMQ's default user and password
 
-# Our capabilities; without the first one, a refused login is a connection that just ends.
+# Our capabilities; without the first one, RabbitMQ ends the connection at a refused login without a
+# reason.
 _CAPABILITIES = {
     "authentication_failure_close": True,
     "basic.nack": True,
@@ -88,7 +89,7 @@ async def _logged_in(
 
 @contextmanager
 def _explained(connection: AmqpConnection, where: str) -> Iterator[None]:
-    """Turn the error of a failed connection into one line that says what to do."""
+    """Turn the error of a failed connection into one line with the remedy."""
     try:
         yield
     except TimeoutError as error:

@@ -1,18 +1,17 @@
 """Consumes a RabbitMQ stream (`x-queue-type: stream`) over AMQP 0.9.1, from its stored position on.
 
-RabbitMQ accepts any offset and continues where it can: with the oldest message, or at the end. So
-reading begins *with* the message that was stored last, which is checked and not handed over:
-whether it is there, and whether it is the same one, since AMQP gives a stream no identity. The
-identity here is a message's fingerprint, so a message at the same offset of another stream is
-another event.
+RabbitMQ accepts any offset and continues at a possible one: with the oldest message, or at the end.
+So reading begins *with* the last stored message, which is checked and not handed over: it must
+exist and be the same message, since AMQP gives a stream no identity. The identity here is a
+message's fingerprint, so a message at the same offset of another stream is another event.
 
 Promises: if RabbitMQ removed messages behind the stored position, also while it is read, or if the
-stream was made anew or ends before the position, a StreamLost is raised. An acknowledgement lets
-more come, and stores nothing. Known limits: offsets have gaps where RabbitMQ keeps records of its
-own, so the lag of a source is not known; the lease of the source ensures a single reader, not
-RabbitMQ; if a stream lost just the messages up to the position, nothing shows whether it is the
-same stream; "newest" is the last message that came up to a moment after the stream was looked up.
-*See:* `consumer`, for queues; `inbound/messages/`, which stores.
+stream was made anew or ends before the position, a StreamLost is raised. An acknowledgement only
+makes room for more messages. Known limits: offsets have gaps at RabbitMQ's own records, so the lag
+of a source is not known; a single reader is ensured by the source's lease, not by RabbitMQ; if a
+stream lost exactly the messages up to the position, nothing shows whether it is the same stream;
+"newest" is the last message that came until shortly after the look-up. *See:* `consumer`, for
+queues; `inbound/messages/`, which stores.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _TAG = "inboxd"
 _OFFSET = "x-stream-offset"
 _MOST_PREFETCHED = 65_535  # AMQP's limit: two bytes
 _NOT_THERE, _PRECONDITION = 404, 406
-# Looking for a stream's end: messages per request, and seconds without a message that mean the end.
+# Search for a stream's end: messages per request, and seconds without a message that mean the end.
 _LOOKED_AT, _QUIET = 1000, 0.25
 _NOTHING_YET: Final = -1
 
@@ -61,7 +60,7 @@ async def open_consumer(
 
 
 class FollowedRabbitMQStream:
-    """A stream, and the source that follows it; each look-up has a connection of its own."""
+    """A stream, and the source that follows it; each look-up uses a new connection."""
 
     def __init__(
         self, broker_name: str, broker: Broker, source: str, settings: MessageSource
@@ -112,7 +111,7 @@ class FollowedRabbitMQStream:
         return found
 
     async def between(self, first: int, last: int) -> list[IncomingMessage]:
-        """Messages from one position to another, as far as they come in time."""
+        """Messages from one position to another that come in time."""
         consumer = await self._connected()
         found: list[IncomingMessage] = []
         try:
@@ -151,7 +150,7 @@ class FollowedRabbitMQStream:
     async def _check_last(self, consumer: RabbitMQStreamConsumer, at: StreamPosition) -> None:
         """Check that the last stored message is where it was. Raises StreamLost."""
         if at.position == _NOTHING_YET:
-            return  # the first message is checked for a jump
+            return  # the first message is checked for a gap
         page = await consumer.receive(1, self._patience, checks=False)
         if not page:
             newest = await self.newest()
@@ -238,7 +237,7 @@ class RabbitMQStreamConsumer(RabbitMQConsumer):
         return page
 
     async def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
-        """Let as many messages more come; it stores nothing."""
+        """Make room for the same number of further messages; nothing is stored."""
         if messages and isinstance(tag := messages[-1].token, int):
             with self._explained():
                 self._connection.send(amqp.acknowledged(tag, multiple=True))
@@ -247,18 +246,18 @@ class RabbitMQStreamConsumer(RabbitMQConsumer):
         """Not known: offsets have gaps."""
 
     def put_back(self, message: IncomingMessage) -> None:
-        """Hand the message over before all others."""
+        """Hand the message over before all other messages."""
         self._held.appendleft(message)
 
     def _is_no_stream(self, does: str) -> BrokerUnavailable:
-        """The error for a queue that is named as a stream; does: how the server shows it."""
+        """The error for a queue that is named as a stream; does: how the server shows that."""
         return self._connection.unavailable(
             f"{does} {self._queue!r}, so it is not a stream: name it by rabbitmq_queue in "
             f"{self._where}, not by rabbitmq_stream"
         )
 
     def silent(self, position: int) -> Exception:
-        """The error for a message that exists and did not come."""
+        """The error for an existing message that did not come."""
         return self._connection.unavailable(
             f"did not hand over position {position} of {self._queue!r} in time"
         )
@@ -284,7 +283,7 @@ def _beginning(at: StreamPosition | None) -> int | str:
 
 
 def _fingerprint(message: IncomingMessage) -> str:
-    """The same whenever the message comes; another message at its offset has another one."""
+    """A message's identity: equal at each delivery, and different for another message."""
     content = message.body if message.left_out is None else message.left_out.sha256.encode()
     found = hashlib.sha256(f"{message.id}\0{message.sent_at}\0".encode())
     found.update(content)
