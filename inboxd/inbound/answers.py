@@ -1,7 +1,7 @@
 """The receiver's answers, made once as the two messages that a server sends.
 
-Owns the status codes, their headers and bodies. Promises: a refusal holds its status only (RFC
-9457), so a sender cannot learn which check failed; no answer holds anything of the request.
+Owns the status codes, their headers and bodies. Promises: a refusal contains only its status (RFC
+9457), so a sender cannot find out which check failed; no answer contains data of the request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class Refusal(Exception):
     """Raised for a request that is refused: the answer, and the reason to count and log."""
 
     def __init__(self, answer: Answer, reason: str, detail: str = "") -> None:
-        """`detail` is for the log only."""
+        """`detail` is only for the log."""
         super().__init__(reason)
         self.answer = answer
         self.reason = reason
@@ -72,7 +72,7 @@ def too_many(seconds: float) -> Answer:
 
 
 def unavailable(seconds: int) -> Answer:
-    """The receipt cannot be made durable now, or there is no room."""
+    """The receipt cannot be made durable now, or there is no room for it."""
     return _with_wait(HTTPStatus.SERVICE_UNAVAILABLE, seconds)
 
 
@@ -81,7 +81,7 @@ _NOTHING = _answer(HTTPStatus.NO_CONTENT, [], b"")
 
 
 def accepted(status: int, receipt: UUID, events: Sequence[UUID]) -> Answer:
-    """The receipt is durable; the body has its id and those of its events."""
+    """The receipt is durable; the body has the ids of the receipt and of its events."""
     if status == HTTPStatus.NO_CONTENT:
         return _NOTHING
     body = orjson.dumps({"receipt": receipt, "events": events}, default=str)

@@ -4,9 +4,9 @@ Owns the order: route, address and its rate, size, body, authentication, the sou
 commit, answer.
 Promises: a receipt is durable before a 2xx; no part of a body is decoded before the request is
 authentic, and an unwanted body is not read; requests that are not authentic count against the rate
-of their address only, not against the source's; a verification that may take longer than 5 ms
-(many keys, a large body) runs in one of two threads; no answer and no log line holds a secret, or
-anything of a request but its address; each refusal is counted, and a few per second are logged.
+of their address, not of the source; a verification that may take longer than 5 ms (many keys, a
+large body) runs in one of two threads; answers and log lines contain no secret, and no data of a
+request except its address; each refusal is counted, and a few per second are logged.
 Known limit: the whole body is in memory, since the signature covers all of it.
 *See:* `sources.py`, `group_commit.py`, after it.
 """
@@ -54,7 +54,7 @@ _VERIFYING_THREADS = 2
 
 
 class _Admitted(NamedTuple):
-    """A request whose body is to be read."""
+    """A request whose body must be read."""
 
     source: CompiledSource
     path: str
@@ -111,7 +111,7 @@ class Receiver:
         await send(answer.body)
 
     def take(self, scope: Scope, body: bytes, answer: Reply) -> None:
-        """Answer a request whose body is given, in most cases without a task (`whole.py`)."""
+        """Answer a request whose body is given, usually without a task (`whole.py`)."""
         room: Room | None = None
         try:
             admitted = self._admitted(scope)
@@ -138,7 +138,7 @@ class Receiver:
         answer: Reply,
         outcome: Stored | NotDurable,
     ) -> None:
-        """Answer a request of `take`, when its commit has ended."""
+        """Answer a request of `take`, after its commit."""
         room.leave()
         try:
             if isinstance(outcome, NotDurable):
@@ -150,7 +150,7 @@ class Receiver:
         answer(*found)
 
     def _begin(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run it in a task. Keeps the task referenced, which the loop does not."""
+        """Run it in a task, and keep a reference to the task, which the loop does not."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -158,7 +158,7 @@ class Receiver:
     async def _answer_later(
         self, scope: Scope, admitted: _Admitted, body: bytes, room: Room, answer: Reply
     ) -> None:
-        """Answer a request of `take` whose verification may take long."""
+        """Answer a request of `take` with a slow verification."""
         try:
             receipt = await self._receipt_aside(admitted, body)
             found = self._accepted(admitted.source, receipt, await self._commit.store(receipt))
@@ -183,7 +183,7 @@ class Receiver:
             room.leave()
 
     def _admitted(self, scope: Scope) -> _Admitted:
-        """Check everything that is known before the body. Raises Refusal."""
+        """Check everything that is known before the body arrives. Raises Refusal."""
         source = self._sources.get(scope["path"])
         if source is None:
             raise Refusal(answers.NOT_FOUND, "unknown")
@@ -209,7 +209,7 @@ class Receiver:
         return self._receipt_of(admitted, body, now, _verify(admitted, body, now))
 
     async def _receipt_aside(self, admitted: _Admitted, body: bytes) -> Receipt:
-        """Do the same as `_receipt`, with the verification in a thread."""
+        """Like `_receipt`, with the verification in a thread."""
         now = time.time_ns()
         limit = self._verifying
         key_id = await anyio.to_thread.run_sync(_verify, admitted, body, now, limiter=limit)
@@ -245,7 +245,7 @@ class Receiver:
         return answers.accepted(source.answer, receipt.receipt_id, stored.event_ids)
 
     def _answer_to(self, error: Exception, scope: Scope) -> Answer:
-        """Count and log an error; the answer holds its status only."""
+        """Count and log an error; the answer contains only its status."""
         source = self._sources.get(scope["path"])
         name = "" if source is None else source.name
         if isinstance(error, NotDurable):

@@ -1,13 +1,14 @@
 """Bounds of the receiver: requests and bytes in flight, and the rates of sources and addresses.
 
-Owns the counts, and which request gives way when there is no room: one with a slow body, beginning
-with the address that has most of these; then one of another address that uses more than its share.
+Owns the counts, and the choice of requests that are ended when there is no room: first requests
+with a slow body, beginning with the address that has most of them; then requests of other addresses
+that use more than their share.
 Promises: memory is bounded for any input: bodies in flight never exceed their bytes, and at most
 MOST_ADDRESSES addresses are remembered; a client that announces a body and does not send it does
-not keep others out. Known limits: an address that many later addresses have pushed out begins with
-a full bucket; not counted are one read (256 KB) of each connection whose request was not parsed
-yet, and pages of requests that were answered 503 while the database did not answer, until those
-writes end (`inbound.http.connections` pages of 8 MiB).
+not keep other clients out. Known limits: an address that was forgotten for many later addresses
+begins with a full bucket; the counts leave out one read (256 KB) per connection whose request is
+not parsed yet, and pages whose requests were answered 503 while the database did not answer, until
+those writes end (`inbound.http.connections` pages of 8 MiB).
 """
 
 import time
@@ -25,7 +26,7 @@ MOST_ADDRESSES = 20_000
 _GRACE_SECONDS, _SLOWEST_RATE = 1.0, 50 * 1024
 # Seconds until the next search, if the last one did not free enough room.
 _SEARCH_AGAIN_SECONDS = 0.05
-# The part of the bounds that one address may use for incomplete bodies when there is no room.
+# The share of the bounds that one address may use for incomplete bodies when there is no room.
 _SHARE = 1 / 4
 
 
@@ -47,7 +48,7 @@ class ComingBody:
         self.size = 0
 
     def is_slow(self, now: float) -> bool:
-        """Whether it is so slow that it gives way to others."""
+        """Whether it is so slow that its request may be ended for other requests."""
         return lags(self.size, now - self.began)
 
     def rate(self, now: float) -> float:
@@ -87,7 +88,7 @@ class InFlight:
     def reserve(
         self, size: int, address: str | None = None, asking: ComingBody | None = None
     ) -> bool:
-        """Take room for `size` more bytes; False: there is no room. asking: does not give way."""
+        """Take room for `size` more bytes; False: there is no room. asking: is not ended for it."""
         if not self._has_room(0, size):
             self._make_room(0, size, address, asking)
         if not self._has_room(0, size):
@@ -109,7 +110,7 @@ class InFlight:
     def _make_room(
         self, requests: int, size: int, address: str | None, asking: ComingBody | None = None
     ) -> None:
-        """End requests with incomplete bodies until there is room, or none of them is left."""
+        """End requests with incomplete bodies until there is room, or no such request is left."""
         now = self._clock()
         if now < self._look_at:
             return
@@ -121,7 +122,7 @@ class InFlight:
     def _end_slow(self, requests: int, size: int, asking: ComingBody | None, now: float) -> None:
         """End slow requests, the slowest first.
 
-        All of the address that has most of them; those of other addresses only if needed.
+        All slow requests of the address that has most of them; of other addresses only if needed.
         """
         slow = [body for body in self.coming if body is not asking and body.is_slow(now)]
         held = Counter(body.address for body in slow)
@@ -134,7 +135,7 @@ class InFlight:
     def _end_greedy(self, requests: int, size: int, address: str | None, now: float) -> None:
         """End requests of other addresses that use more than their share, the slowest first.
 
-        An address that is alone may use all of the room.
+        If only one address has requests, it may use all room.
         """
         count, weight = Counter[str | None](), Counter[str | None]()
         for body in self.coming:
@@ -157,14 +158,14 @@ class InFlight:
 
 
 class Allowance(NamedTuple):
-    """A rate as a token bucket: seconds from one token to the next, and for a full bucket."""
+    """A rate as a token bucket: seconds per token, and seconds until a full bucket."""
 
     each: float
     full: float
 
 
 def allowance(rate: Rate, burst: int | None) -> Allowance:
-    """The settings as an allowance; the default burst is the tokens of one second, at least one."""
+    """The settings as an allowance; the default burst is the tokens of one second, minimum 1."""
     each = rate.seconds / rate.rows
     most = max(1, round(1 / each)) if burst is None else burst
     return Allowance(each, each * most)
@@ -180,7 +181,7 @@ class TokenBucket:
         self._full_at = 0.0
 
     def take(self, now: float) -> float:
-        """Take a token and return 0; else return the seconds until there is one."""
+        """Take a token and return 0; else return the seconds until the next token."""
         each, full = self.allowance
         full_at = max(self._full_at, now) + each
         wait = full_at - now - full
@@ -196,14 +197,14 @@ class AddressBuckets:
     def __init__(self, allowed: Allowance, most: int = MOST_ADDRESSES) -> None:
         self._allowance = allowed
         self._most = most
-        # The bucket that was used the longest ago is first.
+        # The least recently used bucket is the first.
         self._buckets: dict[str, TokenBucket] = {}
 
     def __len__(self) -> int:
         return len(self._buckets)
 
     def take(self, address: str, now: float) -> float:
-        """Take a token of this address and return 0; else the seconds until there is one."""
+        """Take a token of this address and return 0; else return the seconds until the next."""
         key = subscriber(address)
         bucket = self._buckets.pop(key, None) or TokenBucket(self._allowance)
         if len(self._buckets) >= self._most:
@@ -212,5 +213,5 @@ class AddressBuckets:
         return bucket.take(now)
 
 
-# Seconds; a smaller wait counts as none, since the times are floats.
+# Seconds; a smaller wait counts as no wait, since times are floats.
 _ROUNDING_SECONDS = 1e-6

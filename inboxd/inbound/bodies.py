@@ -1,10 +1,9 @@
-"""Makes a body the payload of an event: JSON that PostgreSQL can store.
+"""Turns a body into the payload of an event: JSON that PostgreSQL can store.
 
 Owns the forms `json`, `form` and `text`. Promises: JSON is kept digit by digit; a body that is not
 JSON, or that jsonb cannot hold (NUL, half a surrogate pair, a number out of its range), is found
-before the database is asked, and the reason quotes nothing of it. Known limits: a byte order mark
-is dropped; JSON with more than 1,024 levels, or with an integer beyond 1e308, is not accepted as
-JSON.
+before the database is asked, and the reason quotes none of it. Known limits: a byte order mark is
+dropped; JSON with more than 1,024 levels, or with an integer beyond 1e308, is not accepted as JSON.
 """
 
 import base64
@@ -19,17 +18,17 @@ from inboxd.model import storable
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NUL = b"\\u0000"
-# Rarely found: a number that may have more decimals than PostgreSQL's numeric can hold.
+# For a quick check: a number that may have more decimals than PostgreSQL's numeric can hold.
 _MOST_DIGITS = 16_383
 _LONG_NUMBER = re.compile(rb"\.[0-9]{8000}|[0-9][eE]-0*(?:[4-9][0-9]{2}|[1-9][0-9]{3})")
-# Numbers that are smaller than any float: a few bytes each, which PostgreSQL writes as this many
-# zeros. The database refuses many of them (migrations/functions/put_body.sql).
+# Numbers smaller than any float: a few bytes each, which PostgreSQL writes as this number of zeros.
+# The database refuses a document with many of them (migrations/functions/put_body.sql).
 _SMALLEST, _MOST_ZEROS = -400, 2_000
 _MOST_FIELDS = 10_000
 
 
 class BrokenBody(Exception):
-    """No event can be made of a body: the reason, which quotes nothing of it."""
+    """No event can be made of a body: the reason, which quotes none of it."""
 
 
 def from_json(body: bytes) -> tuple[str, object]:
@@ -47,7 +46,7 @@ def from_json(body: bytes) -> tuple[str, object]:
 
 
 def as_far_as_read(body: bytes) -> tuple[object, str]:
-    """A JSON document that may not be storable, and its text; None and "" if it is not JSON."""
+    """A JSON document and its text, without checks for storage; None and "" if it is not JSON."""
     try:
         return orjson.loads(body.removeprefix(_BYTE_ORDER_MARK)), body.decode("utf-8-sig")
     except ValueError:

@@ -1,7 +1,7 @@
 """Reads the body of a request, up to the bound of its source.
 
-Promises: a body in one piece is not copied; nothing of a too large body is kept; a request that
-gives way to others frees its room at once. Known limit: the time limit for a body is the
+Promises: a body in one piece is not copied; no part of a too large body is kept; a request that is
+ended for other requests frees its room at once. Known limit: the time limit for a body is the
 listener's (`protocol.py`), which ends the request.
 """
 
@@ -48,7 +48,7 @@ class Room:
             self._size = size
 
     def leave(self) -> None:
-        """Free the room; further calls do nothing."""
+        """Free the room; repeated calls do nothing."""
         if not self._left:
             self._left = True
             self._in_flight.requests -= 1
@@ -57,7 +57,7 @@ class Room:
     async def fill(self, receive: Receive, most: int) -> bytes:
         """Read the body. Raises Refusal or ClientGone.
 
-        Refused: a too large body, no room, or a slow body whose room others need.
+        Refused: a too large body, no room, or a slow body whose room other requests need.
         """
         with anyio.CancelScope() as scope:
 
@@ -70,7 +70,7 @@ class Room:
                 chunks, more = list[bytes](), True
                 while more:
                     message = await receive()
-                    if self._left:  # this request gave way while the part arrived
+                    if self._left:  # this request was ended while the part arrived
                         break
                     if message["type"] == "http.disconnect":
                         raise ClientGone
@@ -83,7 +83,7 @@ class Room:
                     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
             finally:
                 self._in_flight.coming.discard(coming)
-                self._coming = None  # it refers to this room: no reference cycle remains
+                self._coming = None  # it refers to this room: avoids a reference cycle
         raise Refusal(answers.unavailable(_SECONDS_WHEN_BUSY), "busy", "its body came too slowly")
 
 

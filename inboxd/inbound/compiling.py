@@ -1,8 +1,8 @@
 """Compiles the sources of the settings, each with its verifier.
 
-Promises: an error of one source is a SettingsError that names its table and no secret; then none of
-the sources is replaced. *See:* `sources.py`; `application.py`, which replaces its sources at the
-start and at SIGHUP.
+Promises: an error of one source is a SettingsError that names its table and no secret; after such
+an error no source is replaced. *See:* `sources.py`; `application.py`, which replaces its sources at
+the start and at SIGHUP.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def compile_source(name: str, source: WebhookSource) -> CompiledSource:
 
 
 def _check_kept(source: WebhookSource, verifier: Verifier) -> None:
-    """Refuse to keep a header that holds a secret. Raises SettingsError."""
+    """Refuse to keep a header that contains a secret. Raises SettingsError."""
     kept = [("headers", name) for name in source.headers]
     for setting in REFERENCES:
         kind, _, name = (getattr(source, setting) or "").partition(":")

@@ -1,10 +1,10 @@
 """Makes events of a request or message by the settings of its source, or one dead letter.
 
-Owns how the keys of an event are read, for webhooks and for messages alike. Promises: a body of
-which no event can be made becomes a dead letter with the body and with those keys that can be read,
-so that an erasure finds it. Known limits: the reason is the first error that is found; a broken
-array has a tenant or an entity only if all items that name one name the same.
-*See:* `sources.py`, webhooks; `messages/compiled.py`, messages.
+Owns the reading of an event's keys, for webhooks and messages. Promises: a body of which no event
+can be made becomes a dead letter with the body and all readable keys, so that an erasure finds it.
+Known limits: the reason is the first error that is found; a broken array has a tenant or an entity
+only if its items do not name different ones. *See:* `sources.py`, webhooks; `messages/compiled.py`,
+messages.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -95,9 +95,9 @@ class EventMaker(Generic[C]):
         traceparent: str | None,
         items: Sequence[str] = (),
     ) -> list[ReceivedEvent]:
-        """One dead letter per topic, with those keys that can be read.
+        """One dead letter per topic, with the readable keys.
 
-        payload: None for the body as it is. items: the items of an array, which give tenant and
+        payload: None for the unchanged body. items: the items of an array, which give tenant and
         entity if they agree.
         """
         document, text = None, ""
@@ -127,9 +127,9 @@ class EventMaker(Generic[C]):
 def broken_instead(
     source: str, body: bytes, events: Sequence[ReceivedEvent], reason: str
 ) -> list[ReceivedEvent]:
-    """Dead letters instead of events of one body that the database refuses.
+    """Dead letters that replace the events of one body which the database refuses.
 
-    They have the tenant or entity that all the events have.
+    They have a tenant or entity if all the events have the same one.
     """
     broken = partial(
         ReceivedEvent,
@@ -204,12 +204,12 @@ def _try(read: ReadOf[C] | None, *, came: C, document: object, text: str) -> str
 
 
 def _agreed(read: ReadOf[C] | None, *, came: C, parts: Sequence[tuple[object, str]]) -> str | None:
-    """The value that all parts with a value have; None: they differ, or none has a value."""
+    """The value that all parts with a value share; None: they differ, or no part has a value."""
     told = (_try(read, came=came, document=document, text=text) for document, text in parts)
     return _common(each for each in told if each is not None)
 
 
 def _common(values: Iterable[str | None]) -> str | None:
-    """The one value that all have; None: they differ."""
+    """The value that all share; None: they differ."""
     found = {*values}
     return found.pop() if len(found) == 1 else None

@@ -3,13 +3,13 @@
 Owns the queue between the requests and the database. There is no timer: requests that arrive during
 a write form the next page, and a single request is written at once. Promises: a `Stored` result is
 durable; a page that fails or takes too long is halved until the failing receipt is isolated, and
-the others are stored; a request with many events shares no page; a write whose answer was lost is
-repeated with the same receipt ids, so it never doubles; after `within` seconds a request gets
-NotDurable, and if the database does not have its receipt yet, it is not written any more; a request
-whose client is gone is written. Known limits: a receipt may be stored in spite of NotDurable, if
-the answer to its commit was lost. Until a receipt that takes too long is isolated, the others of
-its page wait; a spool bounds that.
-*See:* `application.py`, before it; `page_writer.py`, after it.
+the other receipts are stored; a request with many events has a page of its own; a write whose
+answer was lost is repeated with the same receipt ids, so it stores nothing twice; after `within`
+seconds a request gets NotDurable, and if the database does not have its receipt yet, it is not
+written any more; a request whose client is gone is written. Known limits: a receipt may be stored
+in spite of NotDurable, if the answer to its commit was lost. Until a slow receipt is isolated, the
+other receipts of its page wait; a spool limits that time. *See:* `application.py`, before it;
+`page_writer.py`, after it.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ _log = get_logger(__name__)
 # Seconds between two attempts to write.
 _FIRST_PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 0.5
-# A page's share of the bodies in flight.
+# Maximum bytes of bodies in a page.
 _PAGE_BYTES = 8 << 20
-# Events that the database writes in a fraction of the time that a request may wait.
+# Number of events that the database writes in a fraction of the time that a request may wait.
 PAGE_EVENTS = 2_000
 
 Write: TypeAlias = Callable[[Sequence[Receipt]], Awaitable[Sequence[Stored]]]
-# The same, with a spool behind it, which may have no room for some receipts.
+# Like `Write`, with a spool behind it, which might have no room for some receipts.
 WriteSome: TypeAlias = Callable[[Sequence[Receipt]], Awaitable[Sequence[Stored | NotDurable]]]
 # Called with the outcome of a receipt.
 Tell: TypeAlias = Callable[[Stored | NotDurable], None]
@@ -64,7 +64,7 @@ class QueuedReceipt:
     replaced: bool = False
 
     def end(self, outcome: Stored | NotDurable) -> None:
-        """Report the outcome; further calls do nothing."""
+        """Report the outcome; repeated calls do nothing."""
         if self.is_told:
             return
         self.is_told = True
@@ -89,8 +89,8 @@ class GroupCommit:
     ) -> None:
         """`within`: seconds from `submit` to NotDurable.
 
-        write: writes and commits the whole page, or nothing, or answers NotDurable for receipts
-        that it did not write. on_written: gets the size of a committed page and its seconds.
+        write: writes and commits the whole page, or nothing, or returns NotDurable for receipts
+        that it did not write. on_written: gets the size and the seconds of a committed page.
         """
         self._write = write
         self._on_written = on_written
@@ -105,7 +105,7 @@ class GroupCommit:
 
     @property
     def waiting(self) -> int:
-        """Receipts that are neither stored nor given up."""
+        """Number of receipts that are neither stored nor abandoned."""
         return len(self._queue) + sum(len(page) for page in self._pages)
 
     def submit(self, receipt: Receipt, tell: Tell) -> None:
@@ -131,7 +131,7 @@ class GroupCommit:
         self.submit(receipt, tell)
         outcome = await answer
         if isinstance(outcome, NotDurable):
-            # A new error: the traceback of the old one would refer to this frame, and so form a
+            # A new error: the traceback of the old one would refer to this frame, and form a
             # reference cycle that holds the whole request.
             raise NotDurable(str(outcome))
         return outcome
@@ -205,8 +205,7 @@ class GroupCommit:
     async def _insist(self, part: list[QueuedReceipt], *, hurry: bool) -> None:
         """Write receipts, as long as requests wait for them. Raises the database's error.
 
-        hurry: a write that takes too long is raised, since others wait or one receipt may be at
-        fault.
+        hurry: a timeout is raised, since other receipts wait or one receipt may be at fault.
         """
         pause = _FIRST_PAUSE_SECONDS
         while part:
@@ -248,7 +247,7 @@ class GroupCommit:
         return each
 
     async def _give_up_late(self) -> None:
-        """Answer requests that have waited too long; receipts still queued are not written."""
+        """Answer requests that have waited too long; their unwritten receipts are dropped."""
         while True:
             await anyio.sleep(min(0.25, self._within / 10))
             now = monotonic()

@@ -1,7 +1,7 @@
 """Splits an array in a JSON document into the texts of its elements.
 
-Promises: numbers keep all digits, which decoding and encoding would lose; the cost is that of one
-more decoding; the number of elements is bounded. *See:* `sources.py`, which makes an event of each.
+Promises: numbers keep all digits, which decoding and encoding would lose; the cost equals one more
+decoding; the number of elements is bounded. *See:* `sources.py`, which makes an event of each.
 """
 
 import re
@@ -50,7 +50,7 @@ def _member(text: str, at: int, name: str) -> int | None:
     found = None
     at = _after(text, at + 1)
     while text[at] == '"':
-        key, at = scanstring(text, at + 1, False)  # noqa: FBT003 - its parameters have no names
+        key, at = scanstring(text, at + 1, False)  # noqa: FBT003 - positional only
         at = _after(text, _after(text, at) + 1)
         if key == name:
             found = at

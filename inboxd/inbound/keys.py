@@ -1,9 +1,8 @@
 """Compiles settings that take a text from a request or message: keys, types, entities.
 
 Owns the words `header:…`, `pointer:…`, `text:…` and `body`. Promises: a missing value is a
-BrokenBody that names the setting and no value; a number keeps its digits in the body, whatever its
-size; a key longer than its column is hashed as the database hashes it. Known limit: an object or an
-array is not a valid key.
+BrokenBody that names the setting and no value; a number keeps its digits, at any size; a key longer
+than its column is hashed as in the database. Known limit: an object or an array is not a valid key.
 """
 
 import hashlib
@@ -32,7 +31,7 @@ class Carrier(Protocol):
 
     @property
     def sha256(self) -> str:
-        """The hash of the body, also if the body is not kept."""
+        """The hash of the body, also of a body that was not kept."""
 
 
 class AuthenticRequest(NamedTuple):
@@ -59,12 +58,12 @@ _KEY_BYTES = 255
 # A text of fewer characters fits in any encoding.
 _ALWAYS_FITS = _KEY_BYTES // 4
 _TRACE = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
-# Later versions may have more behind the flags; version ff is invalid.
+# Later versions may have more fields after the flags; version ff is invalid.
 _TRACEPARENT = re.compile(rf"00-{_TRACE}|(?!00|ff)[0-9a-f]{{2}}-{_TRACE}(?:-[!-~]*)?")
 
 
 def compile_read(setting: str, value: str, fit: Fit, prefix: str = "") -> Read:
-    """A function that reads the text that a setting names. Raises UsageError.
+    """Make a function that reads the text that a setting names. Raises UsageError.
 
     fit: shortens or refuses a long text. The function raises BrokenBody.
     """

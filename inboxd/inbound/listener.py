@@ -1,29 +1,28 @@
 """The receiver's listener: accepts connections, sweeps over them, and drains.
 
-uvicorn's protocol carries the application (`protocol.py`). Its server is not used: it can neither
-stop accepting nor close connections in order. This module accepts connections itself, a few at a
-time. The kernel wakes all processes that share an inherited socket, and the first one gets the
+uvicorn's protocol runs the application (`protocol.py`). uvicorn's server is not used: it can
+neither stop accepting nor close connections in order. This module accepts connections itself, a few
+at a time. The kernel wakes all processes that share an inherited socket, and the first one gets the
 connection. That process then pauses briefly, so that a burst is shared and a busy process gets
-less.
+fewer connections.
 
 Promises:
 
 - at most `max_connections`. Further connections wait in the kernel's queue, where another process
-  may take them; this one accepts them when one of its own ends. Each time that the listener becomes
-  full, one refusal is counted. While it is full, each sweep closes the connections that have been
-  idle for longest, connections with a slow head or body (beginning with the address that has most
-  of these), and slow handshakes;
+  may take them; this process accepts them when one of its connections ends. Each time that the
+  listener becomes full, one refusal is counted. While it is full, each sweep closes the connections
+  that have been idle for longest, connections with a slow head or body (beginning with the address
+  that has most of these), and slow handshakes;
 - a drain stops accepting at once. It accepts what the kernel has queued, then closes this process's
   descriptor without a shutdown of the socket: other processes that share it go on;
 - during a drain each answer says `Connection: close`. After one second without a request, the
   writing side of a connection is shut, and it is read until the client closes.
 
-Known limits: a request that crosses with the closing of its idle connection (one trip on the
-network) gets the end of the connection instead of an answer; it was not processed, and is not
-reset. A connection that reaches an own, not inherited socket between the last accept and its
-closing (some microseconds) is reset. TLS cannot shut the writing side alone, so a crossing request
-may be reset.
-*See:* `protocol.py`.
+Known limits: a request that arrives just when its idle connection is closed (one trip on the
+network) gets the end of the connection instead of an answer; it was not processed, and the
+connection is not reset. A connection that reaches the process's own socket (not an inherited one)
+between the last accept and its closing (some microseconds) is reset. With TLS the writing side
+cannot be shut alone, so such a request may be reset. *See:* `protocol.py`.
 """
 
 import asyncio
@@ -49,13 +48,13 @@ _log = get_logger(__name__)
 
 # Seconds between two sweeps: an eighth of the shortest timeout, within these bounds.
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 0.01, 0.25
-# Seconds without a request until an idle connection may be closed; also what a head or a TLS
-# handshake may take while other connections wait.
+# Seconds without a request until an idle connection may be closed; also the time limit for a head
+# or a TLS handshake while other connections wait.
 _IDLE_SECONDS = 1.0
-# Connections that one sweep closes to make room: this number, or this part of max_connections.
+# Connections that one sweep closes to make room: this number, or this fraction of max_connections.
 _EVICTED_AT_LEAST, _EVICTED_SHARE = 64, 16
 # Connections accepted in a row, and seconds of the pause after them, in which other processes
-# accept: otherwise one process takes a whole burst.
+# accept: otherwise one process would take a whole burst.
 _ACCEPTED_AT_ONCE, _TURN_SECONDS = 8, 0.001
 # The longest queue of a listening socket (net.core.somaxconn).
 _MOST_QUEUED = 4096
@@ -77,8 +76,7 @@ async def listen(
     """Serve until drained or cancelled; reports the listener as soon as it accepts.
 
     The sockets are listening already, and are closed at the end. `on_refused` gets the reason for
-    each connection or request that is refused here. Raises SettingsError for an unusable
-    certificate.
+    each refused connection or request. Raises SettingsError for an unusable certificate.
     """
     listener = InboundListener(settings, app, sockets, on_refused)
     await listener.serve(task_status)
@@ -143,7 +141,7 @@ class InboundListener:
             await self._abort()
 
     async def drain(self, within: float) -> None:
-        """Let requests and connections end; abort those that are left after `within` seconds."""
+        """Let requests and connections end; abort the remaining ones after `within` seconds."""
         self._shared.draining = True
         for each in self._sockets:
             self._take(each, _MOST_QUEUED)
@@ -283,7 +281,7 @@ class InboundListener:
             self._go_on()
 
     def _tick(self) -> float:
-        """Advance the clock, without the time that the loop stood still: senders are not late."""
+        """Advance the clock, except by the time that the loop stood still: no sender is late."""
         now = self._loop.time()
         self._shared.now += min(now - self._ticked, 2 * self._period)
         if int(now) != int(self._ticked):
@@ -309,7 +307,7 @@ class InboundListener:
         return max(_EVICTED_AT_LEAST, self._settings.max_connections // _EVICTED_SHARE)
 
     def _end_slow(self, connections: Sequence[InboundConnection], now: float) -> None:
-        """Make room: a client that sends one byte at a time must not keep others out."""
+        """End slow requests: a client that sends byte by byte must not keep other clients out."""
         patience = _IDLE_SECONDS + self._period
         slow = [each for each in connections if each.is_slow(patience)]
         held = Counter(each.address for each in slow)

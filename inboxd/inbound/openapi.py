@@ -1,8 +1,8 @@
 """Describes the receiver as an OpenAPI 3.1 document, made from the settings.
 
-Owns what senders learn about a source. Promises that it has no secret, address or limit that helps
-an attacker. Known limit: a body is described by its media type only, since each authentic body is
-accepted.
+Owns the information that senders get about a source. Promises that it contains no secret, address
+or limit that helps an attacker. Known limit: a body is described only by its media type, since each
+authentic body is accepted.
 """
 
 from collections.abc import Iterable, Mapping

@@ -20,15 +20,16 @@ from inboxd.store.statements import Statements
 
 
 def page_writer(pool: Pool, sql: Statements, within: float) -> Write:
-    """A function that writes a page and commits, within `within` seconds in all."""
+    """Make a function that writes a page and commits, within `within` seconds in all."""
 
     async def write(page: Sequence[Receipt]) -> Sequence[Stored]:
         until = anyio.current_time() + within
         async with lend(pool, within) as connection:
-            # Inside `lend`: a limit around it would wait for the server when the connection closes.
+            # Inside `lend`: a time limit around it would wait for the server when the connection is
+            # closed.
             with anyio.fail_after(until - anyio.current_time()):
-                # Behind a pooler each attempt is a transaction that sets the session's limits
-                # first.
+                # Behind a pooler each attempt is a transaction that first sets the session's
+                # limits.
                 begin = partial(transaction, pool, connection) if pool.preamble else nullcontext
                 return await receipts.write(connection, sql, page, begin)
 

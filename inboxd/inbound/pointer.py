@@ -1,7 +1,7 @@
 """JSON pointers (RFC 6901): compiled once, followed in each document.
 
 Promises: a missing value is distinct from null; an index of an array is 0, 1, 2 …, without a sign
-or leading zeros. Known limit: `-`, the element after the last one, finds nothing.
+or leading zeros. Known limit: `-`, the element after the last one, finds no value.
 """
 
 import re
@@ -17,7 +17,7 @@ Follow = Callable[[object], object]
 
 _INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _BAD_ESCAPE = re.compile(r"~(?![01])")
-# No array is longer; int() of a longer number is slow.
+# Arrays have fewer elements; int() of a longer number is slow.
 _INDEX_DIGITS = 18
 
 

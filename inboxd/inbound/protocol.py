@@ -1,29 +1,29 @@
 """One connection of the receiver: uvicorn's httptools protocol, with bounds on all input.
 
-Owns what a connection may hold and how it ends. Promises, beyond uvicorn's:
+Owns the limits of a connection, and its end. Promises, in addition to uvicorn's:
 
 - a head has at most 32 KiB and 100 lines (431), and arrives within the header timeout (408); the
-  whole body arrives within the body timeout (408). One sweep checks all connections, so both times
-  may be off by its period. A connection that has sent nothing is closed without an answer: the
-  client would take it for the answer to its next request;
+whole body arrives within the body timeout (408). One sweep checks all connections, so both times
+may be off by its period. A connection that has sent nothing is closed without an answer: the client
+would take it for the answer to its next request;
 - a request that the parser refuses is answered 400 without details; it gets no answer if an earlier
-  request of the connection still waits for its own. The parser (httptools, strict) refuses
-  Content-Length beside Transfer-Encoding, a repeated Content-Length, folded headers, and a lone CR
-  or LF. This module refuses each `Transfer-Encoding` but `chunked`, any in HTTP/1.0, versions other
-  than 1.0 and 1.1, and a chunked body with more framing than content;
-- trailers are dropped and are not headers: they were not there when the request was authenticated;
+request of the connection still waits for an answer. The parser (httptools, strict) refuses
+Content-Length beside Transfer-Encoding, a repeated Content-Length, folded headers, and a lone CR or
+LF. This module refuses each `Transfer-Encoding` except `chunked`, any `Transfer-Encoding` in
+HTTP/1.0, versions other than 1.0 and 1.1, and a chunked body with more framing than content;
+- trailers are dropped and are not headers: they were missing when the request was authenticated;
 - an answer before the end of the body says `Connection: close`. The writing side is shut, and
-  further input is read and dropped, up to `_LINGER_BYTES` and `_LINGER_SECONDS`: the client sees
-  the answer and not a reset. Nothing of the body is kept meanwhile. TLS cannot shut the writing
-  side alone: input is dropped for that time, then the connection is closed;
+further input is read and dropped, up to `_LINGER_BYTES` and `_LINGER_SECONDS`: the client sees the
+answer and not a reset. No part of the body is kept. TLS cannot shut the writing side alone: input
+is dropped for that time, then the connection is closed;
 - at most 16 requests wait behind the running one (pipelining); the connection ends after them;
 - a client that shuts its writing side after the request gets its answer;
 - an upgrade is ignored (Java's client offers h2c with each first request), CONNECT is refused.
 
 A request that is complete after one read goes to the application's `take`, if it has one: without a
-task, and without messages for its body (`whole.py`). Nearly all requests are like that, and `take`
-saves a third of their time; the others go through ASGI.
-*See:* `listener.py`, which accepts, sweeps and drains.
+task, and without messages for its body (`whole.py`). Nearly all requests are complete after one
+read, and `take` saves a third of their time; other requests go through ASGI. *See:* `listener.py`,
+which accepts, sweeps and drains.
 """
 
 import asyncio
@@ -55,16 +55,16 @@ _HEAD_BYTES = 32 * 1024
 _HEAD_LINES = 100
 _VERSIONS = ("1.1", "1.0")
 _PIPELINED = 16
-# Chunked bodies: framing bytes that are allowed at all, and for each byte of content.
+# Chunked bodies: maximum bytes of framing, and additional framing per byte of content.
 _FRAMING_BYTES = 64 * 1024
 _OVERHEAD = 8
-# Bounds for input after the answer: bytes on the way or in buffers of sockets.
+# Limits for input after the answer: bytes that are on the way or in buffers of sockets.
 _LINGER_BYTES = 16 * 1024 * 1024
 _LINGER_SECONDS = 2.0
 
 _NEVER = float("inf")
-# The part of a request that has arrived: nothing or all, a part of its head, its head. _LINGER: the
-# connection is ending.
+# Progress of a request: nothing or all of it has arrived, a part of its head, its head. _LINGER:
+# the connection is ending.
 _NONE, _HEAD, _BODY, _LINGER = range(4)
 
 
@@ -78,9 +78,9 @@ class InboundConnection(HttpToolsProtocol):
         self._wire: Wire
         self._made = False
         self._stage = _NONE
-        # When the sweep has to act on this connection.
+        # Time at which the sweep must act on this connection.
         self.deadline = _NEVER
-        # When the last request ended.
+        # Time when the last request ended.
         self.idle_since = 0.0
         # Bytes of the incoming request: before the last read, and in it.
         self._before, self._size = 0, 0
@@ -90,7 +90,7 @@ class InboundConnection(HttpToolsProtocol):
         # The body of a request that may be complete after this read; None: the application reads
         # it.
         self._parts: list[bytes] | None = None
-        # No more input is read: the connection ends after its answers.
+        # True when no more input is read: the connection ends after its answers.
         self._deaf = False
         self._half_closed = False
         self._left = _LINGER_BYTES
@@ -113,7 +113,7 @@ class InboundConnection(HttpToolsProtocol):
         self._shared.on_lost()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """Keep the connection open, if answers have still to be written."""
+        """Keep the connection open, if answers must still be written."""
         if self._stage == _NONE and self.is_active and self.scheme == "http":
             self._deaf = self._half_closed = True
             return True
@@ -125,7 +125,7 @@ class InboundConnection(HttpToolsProtocol):
 
     @property
     def is_active(self) -> bool:
-        """Whether a request still waits for its answer."""
+        """Whether a request waits for its answer."""
         latest = self._latest
         return latest is not None and not latest.response_complete
 
@@ -219,7 +219,7 @@ class InboundConnection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         if self.is_active and not self.cycle.response_started:
-            # The answer before this request is not the last one.
+            # The answer to the previous request is not the last one.
             self.cycle.default_headers = self._shared.state.default_headers
         self._stage = _BODY
         self._content = 0
@@ -255,7 +255,7 @@ class InboundConnection(HttpToolsProtocol):
             self.cycle.default_headers = self._shared.state.default_headers
 
     def _hand_over(self) -> None:
-        """Give the application the part that has arrived; the rest comes in messages."""
+        """Give the arrived part to the application; the remaining parts come in messages."""
         parts, self._parts = self._parts or [], None
         super().on_headers_complete()
         # An answer before the end of the body closes the connection.
@@ -277,7 +277,7 @@ class InboundConnection(HttpToolsProtocol):
             _log.exception("the application failed, a request is answered 500")
             cycle.response_started = cycle.response_complete = cycle.disconnected = True
             self._write(problem(500, self._shared.closing_headers), closes=True)
-            raise  # for the parser to stop
+            raise  # to stop the parser
 
     def _write(self, data: bytes, *, closes: bool) -> None:
         if self._socket is not None:
@@ -319,7 +319,7 @@ class InboundConnection(HttpToolsProtocol):
     # ------------------------------------------------------------------ how it ends
 
     def on_response_complete(self) -> None:
-        """Go on with the next answer, wait for a request, or end."""
+        """Continue with the next answer, wait for a request, or end."""
         if self.pipeline:
             super().on_response_complete()
             return
@@ -369,11 +369,11 @@ class InboundConnection(HttpToolsProtocol):
             self._socket.abort()
 
     def _refuse(self, refusal: Refused) -> None:
-        """Refuse the incoming request, after the answers that have still to be written."""
+        """Refuse the incoming request, after answers that must still be written."""
         self._shared.on_refused(refusal.reason)
         if self.pipeline or (self.is_active and self._stage != _BODY):
             if self._stage == _BODY:
-                self.pipeline.popleft()  # the incoming request, which gets no answer
+                self.pipeline.popleft()  # the incoming request gets no answer
             self._deaf = True
             self._stage, self.deadline = _NONE, _NEVER
             return
@@ -388,7 +388,7 @@ class InboundConnection(HttpToolsProtocol):
         self._linger()
 
     def _forget_body(self) -> None:
-        """Drop the part of a body that the application did not want."""
+        """Drop the part of a body that the application did not read."""
         if isinstance(self.cycle, RequestResponseCycle):
             self.cycle.body = bytearray()
 
@@ -398,12 +398,12 @@ class InboundConnection(HttpToolsProtocol):
             self.abort()
 
     def _linger(self) -> None:
-        """Close in such a way that the client can read the answer first."""
+        """Close so that the client can first read the answer."""
         socket = self._socket
         if socket is None or self._stage == _LINGER or socket.is_closing():
             return
         whole = self._stage == _NONE
-        # The last request or the end of the input announced that nothing more will come.
+        # No further input: announced by the last request, or by the end of the input.
         is_last = whole and (self._half_closed or not self._persists)
         self._stage = _LINGER
         self._forget_body()

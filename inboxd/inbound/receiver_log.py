@@ -1,8 +1,8 @@
 """The receiver's log lines about requests.
 
-Promises: no line holds anything of a body, a header or a secret; strangers cause at most a few
-lines per second, and dropped lines are counted. Where `log.rows` asks for lines of single rows,
-each stored receipt has a line with its events' ids.
+Promises: no line contains data of a body, a header or a secret; unauthenticated senders cause at
+most a few lines per second, and dropped lines are counted. If `log.rows` wants lines of single
+rows, each stored receipt has a line with its events' ids.
 """
 
 import logging
@@ -38,7 +38,7 @@ class ReceiverLog:
             )
 
     def dead_letter(self, source: str, outcome: str, receipt: UUID, reason: str) -> None:
-        """An accepted request is a dead letter."""
+        """Log that an accepted request is a dead letter."""
         if self._may_log():
             _log.warning(
                 "webhook is a dead letter",
@@ -59,7 +59,7 @@ class ReceiverLog:
     def received(
         self, source: str, outcome: str, receipt: UUID, events: Sequence[UUID], key_id: str | None
     ) -> None:
-        """An accepted request is durable."""
+        """Log that an accepted request is durable."""
         if _enabled(logging.INFO):
             _rows.info(
                 "webhook received",

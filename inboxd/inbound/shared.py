@@ -48,7 +48,7 @@ class Shared:
             ws="none",
             lifespan="off",
             access_log=False,
-            log_config=None,  # inboxd's own logging takes uvicorn's lines
+            log_config=None,  # uvicorn's lines go to inboxd's own logging
             server_header=False,
             proxy_headers=False,
         )
@@ -70,7 +70,7 @@ class Shared:
 
 
 def problem(status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
-    """A whole answer, as problem+json, that has its status only."""
+    """A whole answer, as problem+json, that contains only its status."""
     title = HTTPStatus(status).phrase
     body = orjson.dumps({"type": "about:blank", "title": title, "status": status})
     lines = b"".join(b"%b: %b\r\n" % header for header in headers)

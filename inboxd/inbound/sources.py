@@ -1,11 +1,10 @@
-"""A webhook source's settings, compiled: makes an authentic request the receipt to store.
+"""Compiled settings of a webhook source: turns an authentic request into the receipt to store.
 
-Owns how a body becomes events. Promises: an authentic request is never refused for its content; if
-no event can be made of it (it is not JSON, or lacks a key), it becomes one broken event with the
-reason: a dead letter. Either all items of an array become events, or none of them: one broken item
-breaks the whole. Known limit: a key from a header is the same for all items of an array, so the
-item's number is appended to it.
-*See:* `application.py`, which calls it; `inboxd/store/receipts.py`, which writes.
+Owns the way from a body to events. Promises: an authentic request is never refused for its content;
+if no event can be made of it (it is not JSON, or lacks a key), it becomes one broken event with the
+reason: a dead letter. If one item of an array is broken, none of its items becomes an event. Known
+limit: a key from a header is the same for all items of an array, so the item's number is appended
+to it. *See:* `application.py`, which calls it; `inboxd/store/receipts.py`, which writes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,8 +42,8 @@ class CompiledSource:
         if settings.rate is not None:
             self.bucket = TokenBucket(allowance(settings.rate, settings.burst))
         self.refuses = settings.paused == "refuse"
-        # Whether addresses are checked before the body. `refuses` is separate: it changes with the
-        # controls in the database.
+        # Whether addresses are checked before the body. `refuses` is separate, since it changes
+        # with the controls in the database.
         self.is_guarded = bool(self.addresses)
         self._holds = settings.paused == "hold"
         self._items = None if settings.items is None else steps(settings.items)
@@ -52,7 +51,8 @@ class CompiledSource:
         defaults: dict[str, keys.Read] = {}
         if dedup is None and (dedup := verifier.default_dedup_key):
             defaults["dedup_key"] = keys.compile_read("dedup_key", dedup, keys.dedup_key)
-        # A pointer finds another value in each item; a header or a hash of the body is the same.
+        # Whether item numbers are appended: a pointer finds another value in each item; a header or
+        # a hash of the body has one value for all.
         self._numbers_items = self._items is not None and not (dedup or "").startswith("pointer:")
         self._scoped_by_key = settings.dedup_scope == "key"
         self._tenants = {key.id: key.tenant for key in settings.keys if key.tenant is not None}
@@ -61,7 +61,7 @@ class CompiledSource:
         self._kept = tuple(dict.fromkeys((*signed, *settings.headers)))
 
     def keep_bucket_of(self, before: "CompiledSource | None") -> None:
-        """Take over the tokens of the source before, if its rate is the same."""
+        """Take over the tokens of the previous source, if its rate is the same."""
         bucket = None if before is None else before.bucket
         if self.bucket is not None and bucket is not None:
             self.bucket = bucket if bucket.allowance == self.bucket.allowance else self.bucket
@@ -85,7 +85,7 @@ class CompiledSource:
     def _of_its_sender(
         self, key_id: str | None, events: list[ReceivedEvent]
     ) -> list[ReceivedEvent]:
-        """Set the tenant and the dedup scope by the key: a body cannot claim another sender's."""
+        """Set tenant and dedup scope by the key, so that a body cannot claim another sender's."""
         tenant = self._tenants.get(key_id or "")
         for event in events if tenant is not None or self._scoped_by_key else ():
             event.tenant = tenant or event.tenant
@@ -133,7 +133,7 @@ def _chosen(headers: Headers, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def broken_instead(receipt: Receipt, reason: str) -> Receipt | None:
-    """The receipt with dead letters instead of events that the database refuses.
+    """The receipt with dead letters in place of events that the database refuses.
 
     None: the receipt has no events.
     """

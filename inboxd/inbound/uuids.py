@@ -1,10 +1,10 @@
 """Time-ordered uuids (RFC 9562, version 7), made without a system call for each.
 
-Promises: uuids of one process are in the order in which they are made; those of several processes
-differ, since each draws 40 random bits, and new ones after some millions of uuids. Known limit:
-neighbours of a known uuid can be guessed, so an id is not a secret.
-*See:* `migrations/functions/new_uuid.sql`, in which the twelve bits behind the milliseconds are
-also their fraction.
+Promises: uuids of one process are in the order in which they are made; uuids of several processes
+differ, since each process draws 40 random bits, and again after some millions of uuids. Known
+limit: neighbours of a known uuid can be guessed, so an id is not a secret. *See:*
+`migrations/functions/new_uuid.sql`, in which the twelve bits behind the milliseconds are also their
+fraction.
 """
 
 import os
@@ -18,7 +18,7 @@ _VARIANT = 2 << 62
 _MILLISECOND = 1_000_000
 
 _new = UUID.__new__
-# Does what UUID.__init__ does, without parsing: it takes a fifth of the time.
+# Like UUID.__init__, without parsing: it takes a fifth of the time.
 _set_int = vars(UUID)["int"].__set__
 _set_safe = vars(UUID)["is_safe"].__set__
 _UNKNOWN = SafeUUID.unknown
@@ -41,7 +41,7 @@ class Uuids:
         if count == _COUNTED:
             self._draw()
             count = 0
-            # The new prefix may be smaller: use the next moment, so that the order holds.
+            # The new prefix may be smaller: use the next moment, to keep the order.
             self._last = now_ns = now_ns + _FRACTION
         milliseconds, rest = divmod(now_ns, _MILLISECOND)
         made = _new(UUID)

@@ -1,11 +1,10 @@
-"""A request that arrived as a whole, and its answer: replaces uvicorn's cycle for it.
+"""A request that arrived as a whole, and its answer: replaces uvicorn's cycle.
 
-Owns the writing of the answer, head and body at once. Promises: the answer has the headers that
+Owns the writing of the answer, head and body together. Promises: the answer has the headers that
 uvicorn's cycle would write; an answer after the connection has ended is dropped. The application is
 called as `take(scope, body, answer)`, with ASGI's scope; the path has no escapes, and there is no
 query. Known limit: the answer has a Content-Length and must be short, since its writing is not
-awaited.
-*See:* `protocol.py`.
+awaited. *See:* `protocol.py`.
 """
 
 import asyncio
@@ -74,13 +73,13 @@ class WholeRequest:
         self._is_taken = True
 
     def answer(self, start: Message, body: Message) -> None:
-        """Write the answer, given as ASGI's two messages; later if the parser is still running."""
+        """Write the answer, given as ASGI's two messages; later if the parser still runs."""
         if not self._is_taken:
             asyncio.get_running_loop().call_soon(self.answer, start, body)
             return
         self.response_started = self.response_complete = True
         write, on_answered = self._write, self._on_answered
-        # The connection refers to this object: without the deletion both form a reference cycle.
+        # The connection refers to this object: without this, both would form a reference cycle.
         del self._write, self._on_answered
         if self.disconnected:
             return

@@ -1,9 +1,9 @@
 """Decides to which addresses this machine may connect.
 
 An author of URLs, such as a customer with a webhook, must not reach services that only this machine
-can reach. So an address that is not of the public internet is refused: an address of this machine,
-also a public one of its interfaces, of a private network, of a cloud's metadata service, and each
-IPv6 form of these. Ranges that the settings allow pass.
+can reach. So addresses outside the public internet are refused: addresses of this machine, also
+public ones of its interfaces, of private networks, of a cloud's metadata service, and each IPv6
+form of these. Ranges in the settings are allowed.
 Known limit: an address that a router translates to this machine's, as in clouds, is not recognized.
 *See:* `client`, which checks each socket.
 """
@@ -16,8 +16,8 @@ _Address = IPv4Address | IPv6Address
 
 # IPv6 ranges whose addresses contain an IPv4 address: its offset in bits from the right.
 _WITHIN = ((IPv6Network("64:ff9b::/96"), 0), (IPv6Network("2002::/16"), 80))
-# From the registries of special-purpose addresses, and a cloud's service for its own machines. A
-# list, since `is_global` of the standard library differs between versions.
+# From the registries of special-purpose addresses, and a cloud's metadata service. A list, since
+# `is_global` of the standard library differs between versions.
 _NOT_PUBLIC = tuple(
     ip_network(each)
     for each in (
@@ -28,12 +28,12 @@ _NOT_PUBLIC = tuple(
     )
 )
 _ANY_PORT = 9
-# The part of IPv6 that is assigned for public use.
+# The IPv6 range for public use.
 _GIVEN_OUT = IPv6Network("2000::/3")
 
 
 class Allowed:
-    """Ranges that are allowed although they are not public; equal if the ranges are."""
+    """Ranges that are allowed although they are not public; objects with equal ranges are equal."""
 
     def __init__(self, ranges: Iterable[object] = ()) -> None:
         """`ranges`: in CIDR notation, or as networks."""
@@ -73,7 +73,7 @@ def is_own(address: _Address) -> bool:
 
 
 def _plain(address: _Address) -> _Address:
-    """The IPv4 address in an IPv6 one; else the address without its zone."""
+    """The IPv4 address in an IPv6 address; else the address without its zone."""
     if isinstance(address, IPv4Address):
         return address
     if address.ipv4_mapped is not None:

@@ -1,13 +1,12 @@
 """Sends HTTP requests to targets.
 
 Owns the connections of one worker to its targets. Promises: whatever a target does, a request ends
-within the given time, and its answer takes at most the given size; no connection is made to a
-forbidden address, whether it is in the URL or found by its name, and at each look-up; redirects are
-not followed, and no state but connections is kept. Known limits: a look-up runs in a thread, which
-ends when the system gives up; methods that may be repeated (GET, HEAD, OPTIONS, PUT, DELETE) are
-sent again once, if a connection ends before an answer, even a new one.
-*See:* `addresses`, `urls` and `headers`, which check; `verdict`, the meaning of an answer;
-`docs/targets.md`; ADR 27.
+within the given time, and its answer has at most the given size; no connection is made to a
+forbidden address, either from the URL or from any look-up of a name; redirects are not followed,
+and only connections are kept between requests. Known limits: a look-up runs in a thread, which ends
+when the system gives up; repeatable methods (GET, HEAD, OPTIONS, PUT, DELETE) are sent once more if
+a connection, also a new one, ends before an answer. *See:* `addresses`, `urls` and `headers`, which
+check; `verdict`, the meaning of an answer; `docs/targets.md`; ADR 27.
 """
 
 import socket
@@ -29,8 +28,8 @@ from inboxd.outbound.addresses import Allowed
 from inboxd.outbound.headers import checked_headers
 from inboxd.outbound.urls import checked_url, place
 
-# Seconds for which an idle connection is kept: shorter than most servers do, so that few requests
-# meet a connection that was just closed.
+# Seconds for which an idle connection is kept: shorter than most servers keep it, so that few
+# requests meet a connection that was just closed.
 _IDLE_SECONDS = 4.0
 _MOST_CONNECTIONS, _MOST_PER_HOST = 1000, 200
 # Concurrent look-ups of names.
@@ -121,7 +120,7 @@ class TargetClient:
                 data=request.body or None,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(
-                    # Not sock_connect, which starts anew for each address of a name.
+                    # Not sock_connect, which starts again for each address of a name.
                     total=request.timeout,
                     connect=self._connect_timeout,
                     ceil_threshold=_NOT_ROUNDED,
@@ -131,7 +130,7 @@ class TargetClient:
         except TimeoutError as error:
             raise TargetUnreachable(_timed_out(url.host, request, error, began)) from None
         except (aiohttp.ClientError, OSError) as error:
-            # Without the cause: its text has the whole URL, or data of the target.
+            # Without the cause: its text contains the whole URL, or data of the target.
             raise _judged(error, place(url)) from None
         except ValueError as error:  # an invalid method, header or URL
             raise TargetRefused(f"No request can be sent to {place(url)}: {error}.") from None
@@ -162,7 +161,7 @@ class TargetClient:
 
 
 class _NotAllowed(OSError):
-    """None of a name's addresses may be connected to."""
+    """No connection is allowed to any of a name's addresses."""
 
 
 class _Gate:
@@ -180,7 +179,7 @@ class _Gate:
         return self._allowed.permits(address)
 
     def open(self, info: tuple[Any, ...]) -> socket.socket:
-        """Open the socket for an address: the last check, however the address was found."""
+        """Open the socket for an address: the last check of any address."""
         family, kind, protocol, _, address = info
         self.check([address[0]])
         return socket.socket(family, kind, protocol)
@@ -189,7 +188,7 @@ class _Gate:
 class _Resolver(AbstractResolver):
     """Looks up names, without addresses that are not allowed.
 
-    It has a few threads of its own, so that names with slow servers do not block other work.
+    A few threads of its own keep slow name servers from blocking other work.
     """
 
     def __init__(self, gate: _Gate) -> None:
@@ -225,7 +224,7 @@ class _Resolver(AbstractResolver):
 
 
 async def _read(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:
-    """The beginning of the body, and whether there is more; then the connection is closed."""
+    """The beginning of the body, and whether there is more; the connection is then closed."""
     pieces, size = list[bytes](), 0
     async for piece in response.content.iter_any():
         pieces.append(piece)
@@ -255,7 +254,7 @@ def _timed_out(host: str | None, request: TargetRequest, error: TimeoutError, be
     return f"{host} did not answer within {request.timeout:g} s."
 
 
-# The library distinguishes these errors in its message only.
+# The library distinguishes these errors only by their messages.
 _TOO_MANY = ", or has too many or too long headers"
 # Reasons by error, the most specific first; {} is the error's own text.
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
@@ -287,7 +286,7 @@ def _judged(error: Exception, where: str) -> TargetRefused | TargetUnreachable:
 
 
 def _words(error: Exception) -> str:
-    """The system's or TLS's text; the library's own may quote the whole URL."""
+    """The text of the system or of TLS; the library's own text may quote the whole URL."""
     wrong = getattr(error, "certificate_error", None)
     if isinstance(wrong, ssl.SSLCertVerificationError):
         return wrong.verify_message

@@ -1,4 +1,4 @@
-"""Checks which headers may be sent."""
+"""Checks whether headers may be sent."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _OURS = frozenset(
 
 
 def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers. Raises TargetRefused, without values, if one may not be sent."""
+    """The given headers. Raises TargetRefused, without values, if one is not allowed."""
     for name, value in headers.items():
         if not _NAME.fullmatch(name):
             raise TargetRefused(f"{name[:50]!r} is not a valid name of a header.")

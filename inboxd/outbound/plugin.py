@@ -1,8 +1,7 @@
 """The built-in handlers that the settings use.
 
-Promises that nothing of HTTP is imported if the settings do not use it, and that a missing extra is
-one clear error.
-*See:* `registry/plugins.py`, which calls it; `requests`; `endpoints/delivery.py`,
+Promises that no HTTP library is imported unless the settings use it, and that a missing extra is
+one clear error. *See:* `registry/plugins.py`, which calls it; `requests`; `endpoints/delivery.py`,
 `endpoints/emitted.py`.
 """
 
@@ -15,7 +14,7 @@ from inboxd.settings import Settings
 
 
 def built_in(settings: Settings) -> Handlers | None:
-    """The handlers; None if the settings use none of them. Raises UsageError or SettingsError."""
+    """The handlers; None if the settings use none. Raises UsageError or SettingsError."""
     asks = settings.outbound.http.enabled or bool(settings.targets)
     delivers = settings.outbound.webhooks.enabled or bool(settings.endpoints)
     if not (asks or delivers):

@@ -33,7 +33,7 @@ class Recorder:
         self._most = most
 
     def record(self, answer: TargetAnswer) -> dict[str, Any]:
-        """The answer as a command's result, or as a part of its error."""
+        """The answer for a command's result, or for its error."""
         text = self.text(answer.body)
         headers = {
             name: self.redacted(answer.headers[name])[:_LONGEST_HEADER]
@@ -64,7 +64,7 @@ class Recorder:
         return self._without_begun(text, folded)
 
     def _without_begun(self, text: str, folded: str) -> str:
-        """The text without the beginning of a secret at its end, where it may have been cut."""
+        """The text without a secret's beginning at its end, where the text may have been cut."""
         for secret in self._secrets:
             for length in range(min(len(secret), len(text)), _SHORTEST_SECRET - 1, -1):
                 if folded.endswith(secret[:length]):
@@ -73,7 +73,7 @@ class Recorder:
 
 
 def _folded(text: str) -> str:
-    """The text in lower case, with the same length, which some letters' lower case changes."""
+    """The text in lower case, with its length unchanged: some letters' lower case is longer."""
     return text.lower() if text.isascii() else text.translate(_SMALL)
 
 
@@ -107,7 +107,7 @@ def _forms(secret: str) -> set[str]:
 
 
 def _in_base64(raw: bytes) -> Iterator[str]:
-    """The part of any base64 text that comes from `raw`, for each number of bytes before it."""
+    """The part of any base64 text that comes from `raw`, for each possible offset in bytes."""
     for before in range(3):
         bits = 8 * (before + len(raw))
         text = base64.b64encode(bytes(before) + raw)[-(-8 * before // 6) : bits // 6].decode()

@@ -1,9 +1,9 @@
 """The handler of `http.request`: sends one request to a target, and judges the answer.
 
 Promises: no transaction is open during the request; each attempt sends the same request under one
-Idempotency-Key; no result or error has a secret. A temporary failure is a Retry, which obeys
-Retry-After; any other a Reject. Known limit: `host_rate` holds per worker.
-*See:* `targets`, which makes the request; `client`, which sends it; `verdict`.
+Idempotency-Key; no result or error contains a secret. A temporary failure is a Retry, which obeys
+Retry-After; any other failure is a Reject. Known limit: `host_rate` holds per worker. *See:*
+`targets`, which makes the request; `client`, which sends it; `verdict`.
 """
 
 import re
@@ -41,7 +41,7 @@ class HostRate:
         self._cleared = -inf
 
     def wait(self, host: str, now: float) -> float:
-        """Take a turn and return 0; else the seconds until the next try."""
+        """Take a turn and return 0; else return the seconds until the next try."""
         full = max(self._full.get(host, now), now) + self._interval
         if full - now > self._seconds:
             return full - now - self._seconds
@@ -78,14 +78,14 @@ def add_to(handlers: Handlers, settings: Settings) -> None:
 def _headers(ctx: CommandContext, key: str) -> dict[str, str]:
     """The headers that each request carries."""
     headers = {"idempotency-key": key, "x-correlation-id": _in_a_header(ctx.correlation_id)}
-    # Omit an invalid traceparent (W3C): producers may write any text.
+    # An invalid traceparent is left out (W3C): producers may write any text.
     if ctx.traceparent is not None and _TRACEPARENT.fullmatch(ctx.traceparent):
         headers["traceparent"] = ctx.traceparent
     return headers
 
 
 def _in_a_header(text: str) -> str:
-    """A producer's text, percent-encoded where a header cannot carry it."""
+    """A producer's text; characters that a header cannot carry are percent-encoded."""
     return quote(text, safe=_PRINTABLE)
 
 
@@ -106,5 +106,5 @@ async def _ask(
     reason = f"{verdict.reason}: {body}" if body else verdict.reason
     if verdict.permanent:
         raise Reject(reason)
-    # Retry-After: 0 must not spend all attempts at once.
+    # With Retry-After: 0, all attempts must not be spent at once.
     raise Retry(after=verdict.after, reason=reason, at_least=True)

@@ -1,9 +1,8 @@
 """The targets of the settings, and the requests to them.
 
-Owns how a payload and its target become a request. Promises that an invalid request is a Reject
-that names the field, and that a payload makes the same request at each attempt, except for the time
-of its signature.
-*See:* `requests`, before it; `client`, which sends it; `record`.
+Turns a payload and its target into a request. Promises that an invalid request is a Reject that
+names the field, and that a payload makes the same request at each attempt, except for the time of
+its signature. *See:* `requests`, before it; `client`, which sends it; `record`.
 """
 
 import base64
@@ -110,7 +109,7 @@ class Targets:
         return target
 
     def _breaker(self, payload: HttpRequest, host: str) -> str:
-        """The target's breaker, or the host's; a URL never uses the breaker of a target."""
+        """The target's breaker, or the host's; a plain URL never uses a target's breaker."""
         if payload.target is not None:
             return f"http.{payload.target}"
         return f"http.url.{host}" if host in self._names else f"http.{host}"
@@ -121,7 +120,7 @@ class Targets:
                 given = duration.seconds(payload.timeout)
             except UsageError as error:
                 raise Reject(f"timeout: {error}") from None
-            if not given:  # the client would take it for no timeout
+            if not given:  # the client would treat 0 as no timeout
                 raise Reject("timeout: it must be longer than zero")
             return min(given, LONGEST)
         own = None if target is None else target.timeout
@@ -175,9 +174,9 @@ def _url(payload: HttpRequest, target: Target | None) -> str:
 
 
 def _has_steps_up(path: str) -> bool:
-    """Whether a server or a proxy may take a part of the path for a step up.
+    """Whether a server or a proxy may read a part of the path as a step up.
 
-    Either of them may decode the path once more.
+    Both may decode the path once more.
     """
     parts = re.split(r"[/\\]", unquote(unquote(re.split("[?#]", path)[0])))
     return any(part.partition(";")[0] in (".", "..") for part in parts)

@@ -15,7 +15,7 @@ _SPACE = re.compile(r"[\x00-\x20\x7f]")
 
 
 def checked_url(text: str) -> URL:
-    """The URL. Raises TargetRefused, which shows at most its host, if a request is not allowed."""
+    """The URL. Raises TargetRefused, which shows its host at most, if a request is not allowed."""
     if len(text) > _LONGEST:
         raise TargetRefused(
             f"The URL has {len(text)} characters, more than the {_LONGEST} allowed."
@@ -23,7 +23,7 @@ def checked_url(text: str) -> URL:
     if _SPACE.search(text):
         raise TargetRefused("The URL has a space or a control character: write it as %20.")
     try:
-        # ASCII goes out unchanged: a signature may cover the URL.
+        # ASCII is sent unchanged: a signature may cover the URL.
         url = URL(text, encoded=text.isascii())
         host, _ = url.host, url.port
     except ValueError:
@@ -46,5 +46,5 @@ def checked_url(text: str) -> URL:
 
 
 def place(url: URL) -> str:
-    """Host and port; the rest of a URL may hold a secret, and is not shown."""
+    """Host and port; the other parts of a URL may contain a secret, and are not shown."""
     return f"{url.host_subcomponent}:{url.port}"

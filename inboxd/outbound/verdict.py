@@ -1,9 +1,9 @@
 """Judges an answer: success, a temporary failure, or a permanent one.
 
-Temporary are statuses that say so (408, 425, 429), errors of the target (5xx), and the lack of an
-answer. Any other unexpected answer would be the same at the next attempt: it is permanent. So is a
-redirect: an operator has to judge where it leads.
-*See:* `requests` and `endpoints/delivery.py`, which act on it.
+Temporary failures are 408, 425, 429, errors of the target (5xx), and a missing answer. Any other
+unexpected answer would be the same at the next attempt, so it is permanent. A redirect is
+permanent, too: an operator must check where it leads. *See:* `requests` and
+`endpoints/delivery.py`, which act on it.
 """
 
 from collections.abc import Collection
@@ -55,7 +55,7 @@ class AnswerVerdict:
 
 
 def judged(answer: TargetAnswer, expected: Expected, now: datetime) -> AnswerVerdict:
-    """Judge an answer; `now`: with a time zone, for a Retry-After that is a date."""
+    """Judge an answer. now: with a time zone, for a Retry-After that is a date."""
     status = answer.status
     if status in expected:
         return AnswerVerdict(done=True)
@@ -84,7 +84,7 @@ def retry_after(text: str, now: datetime) -> float | None:
 
 
 def _redirect_host(answer: TargetAnswer) -> str:
-    """The host of a redirect; the rest of its URL may hold a secret."""
+    """The host of a redirect; the other parts of its URL may contain a secret."""
     try:
         host = urlsplit(answer.headers.get("location", "")).hostname
     except ValueError:

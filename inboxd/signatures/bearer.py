@@ -1,6 +1,6 @@
-"""A token in a header: it authenticates the sender, and protects no content.
+"""A token in a header: authenticates the sender, but protects no content.
 
-Known limit: a reader of one request can send any other; only TLS prevents that.
+Known limit: a person who can read one request can send any other request; only TLS prevents that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BearerVerifier(Verifier):
         self._header = name_of_header(options, "header", "authorization")
         usual = "Bearer " if self._header == "authorization" else ""
         self._prefix = text(options, "prefix", usual)
-        # Digests have one length, so that timing does not reveal a token's length.
+        # Digests have equal lengths, so that timing does not reveal a token's length.
         self._digests = [(key, hashlib.sha256(as_text(key)).digest()) for key in keys]
         self.secret_headers = frozenset({"authorization", self._header})
         self.doubts = tuple(

@@ -47,7 +47,7 @@ class ClientCertificateVerifier(Verifier):
         return accepted(now, found)
 
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:  # noqa: ARG002
-        """The header that the proxy sets; it counts only if the receiver trusts its sender."""
+        """The header that the proxy sets; the receiver must trust the proxy."""
         return {self._header: valid(self._keys, now)[0].secret.decode("latin-1")}
 
 

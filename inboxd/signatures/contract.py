@@ -28,7 +28,7 @@ class Key:
     """Unix seconds, both inclusive; None: no bound."""
     not_after: float | None = None
     public_key: str = ""
-    """Instead of a secret, where the scheme has key pairs: `whpk_…`."""
+    """Instead of a secret, if the scheme has key pairs: `whpk_…`."""
 
     def is_valid(self, now: float) -> bool:
         """Whether the key counts at this time."""
@@ -38,25 +38,25 @@ class Key:
 
 
 class Verifier(Protocol):
-    """Authenticates requests of one source. Inherit from it, and override what differs."""
+    """Authenticates requests of one source. Inherit from it, and override the parts that differ."""
 
     signed_headers: frozenset[str] = frozenset()
-    """Stored with the receipt: with them and the body a signature can be verified again."""
+    """Headers that are stored with the receipt, so that a signature can be verified again."""
     secret_headers: frozenset[str] = frozenset({"authorization"})
-    """Never stored and never logged: they hold the secret itself."""
+    """Headers that are never stored or logged, since they contain the secret itself."""
     default_dedup_key: str | None = None
     """Place of the sender's own id: "header:webhook-id", "pointer:/id"; None: there is no id."""
     doubts: tuple[str, ...] = ()
     """Warnings about these settings: logged at start, and shown by `check`."""
 
     def verify(self, request: SignedRequest, now: float) -> str:
-        """Return the id of the matching key. Raises Unauthentic or Malformed, nothing else."""
+        """Return the id of the matching key. Raises only Unauthentic or Malformed."""
         ...
 
-    def seconds(self, size: int) -> float:  # noqa: ARG002 - as in those that override it
+    def seconds(self, size: int) -> float:  # noqa: ARG002 - used in subclasses
         """Estimate the longest time that `verify` takes for a body of this size.
 
-        Above 5 ms the receiver calls `verify` in threads, two at once: then it must keep no state.
+        Above 5 ms the receiver calls `verify` in two threads, so `verify` must keep no state then.
         """
         return 0.0
 

@@ -1,8 +1,8 @@
 """Key pairs: ed25519 signatures, computed by the library `cryptography`.
 
 The library is imported if a source has such a key: the extra `ed25519` installs it. Promises: a
-request without a valid signature costs at most two verifications per key, each over the whole
-body, however many signatures it has.
+request without a valid signature costs at most two verifications of the whole body per key, for any
+number of signatures.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 PUBLIC, PRIVATE = "whpk_", "whsk_"
 _LENGTH = 32
-# Signatures to compare with each key: a sender that changes its key sends two.
+# Signatures that are compared with each key: a sender that changes its key sends two.
 _COMPARED = 2
-# Seconds of a verification, and of each byte; measured on a slow core: 3 ms for a MiB.
+# Seconds per verification, and per byte; measured on a slow core: 3 ms for a MiB.
 _SECONDS, _SECONDS_PER_BYTE = 150e-6, 2.8e-9
 # Length of a signature in base64.
 _WRITTEN = 88
@@ -39,7 +39,7 @@ def is_pair(key: Key) -> bool:
 
 
 class KeyPairs:
-    """Verifies with public keys; signs with those whose private key is known."""
+    """Verifies with public keys; signs with keys whose private part is known."""
 
     def __init__(self, keys: Sequence[Key]) -> None:
         self._keys = [(key, *_loaded(key)) for key in keys]
@@ -67,7 +67,7 @@ class KeyPairs:
         return found
 
     def seconds(self, size: int) -> float:
-        """Estimate the longest time of `found` for this size, which forged signatures take."""
+        """Estimate the longest time of `found` for this size: that of forged signatures."""
         return _COMPARED * len(self._keys) * (_SECONDS + _SECONDS_PER_BYTE * size)
 
     def signatures(self, signed: bytes, keys: Sequence[Key]) -> list[str]:
@@ -86,7 +86,7 @@ class KeyPairs:
 
 
 def _decoded(given: bytes) -> bytes | None:
-    """A signature's bytes; None if it is not in the form that a sender writes."""
+    """A signature's bytes; None if it is not in the senders' form."""
     if len(given) != _WRITTEN:
         return None
     try:

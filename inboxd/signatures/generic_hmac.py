@@ -1,6 +1,6 @@
-"""An HMAC in a header: GitHub's, and those of senders whose form the settings describe.
+"""An HMAC in a header: GitHub's form, and forms that the settings describe.
 
-Promises that digits cannot move between the time and the value beside it: otherwise a captured
+Promises that digits cannot move between the time and the value next to it: otherwise a captured
 signature would be valid for another request.
 Known limits: if the time is not signed, only the dedup key recognizes a repeated request. An id
 before the body may contain the separator between them; and three digits at the beginning of a body
@@ -88,7 +88,7 @@ class HmacVerifier(Verifier):
         return accepted(now, self._made.found(signed, signatures, now))
 
     def _signatures(self, given: bytes) -> list[bytes]:
-        """The signatures in a header: one, or several that are separated by commas."""
+        """The signatures in a header: one, or several separated by commas."""
         prefix, read = self._prefix, self._read
         parts = [given]
         if b"," in given and b"," not in prefix:
@@ -117,7 +117,7 @@ class HmacVerifier(Verifier):
 
 
 class GithubVerifier(HmacVerifier):
-    """`X-Hub-Signature-256` signs the body only, not the id of the delivery."""
+    """`X-Hub-Signature-256` signs only the body, not the delivery's id."""
 
     def __init__(self, keys: Sequence[Key], tolerance: float, options: Mapping[str, Any]) -> None:
         known(options, ())
@@ -167,7 +167,7 @@ class _Template:
         self._is_body = self._pattern == b"%b"
 
     def is_spliced(self, body: bytes, time: bytes, id_: bytes) -> bool:
-        """Whether digits may have moved between the time and the value beside it."""
+        """Whether digits may have moved between the time and the value next to it."""
         values = {"body": body, "timestamp": time, "id": id_}
         pairs = zip(self._names, self._between, self._names[1:], strict=False)
         return any(

@@ -1,7 +1,7 @@
 """Finds the key that made a signature: compares all keys with all signatures, in constant time.
 
 Owns the check of a key's validity, and bounds for headers. Promises: the time of a comparison
-reveals neither how much of a signature is right nor which key matches.
+reveals neither how much of a signature is right, nor the matching key.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from inboxd.errors import Malformed, Unauthentic
 from inboxd.signatures.contract import Key
 
-# Most signatures of one request. A sender that changes keys sends one for each.
+# Maximum number of signatures in one request. A sender that changes keys sends one for each.
 MOST_SIGNATURES = 16
 # Digits of a time in seconds or milliseconds.
 _LONGEST_TIME = 13
-# Seconds of an HMAC, and of each byte; measured on a slow core.
+# Seconds per HMAC, and per byte; measured on a slow core.
 _SECONDS, _SECONDS_PER_BYTE = 10e-6, 1.2e-9
 
 
@@ -81,7 +81,7 @@ def header(headers: Mapping[str, str], name: str) -> str:
 
 
 def wire(text: str, name: str) -> bytes:
-    """The bytes of a header's value on the wire. Raises Malformed for other characters."""
+    """The bytes of a header's value, as sent. Raises Malformed for other characters."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:

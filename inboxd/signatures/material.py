@@ -1,4 +1,4 @@
-"""Turns keys of the settings into the bytes with which a scheme computes.
+"""Turns keys of the settings into the bytes that a scheme needs.
 
 Promises: an error in a key is one SettingsError with the key's id, and without its secret.
 """
@@ -33,7 +33,7 @@ def checked(keys: Sequence[Key]) -> Sequence[Key]:
 
 
 def as_text(key: Key) -> bytes:
-    """A secret that is used as it is. Raises SettingsError if it is missing."""
+    """A secret that is used unchanged. Raises SettingsError if it is missing."""
     if key.public_key:
         raise SettingsError(f"key {key.id!r}: this scheme has no public keys: give a secret.")
     if not key.secret:
@@ -59,7 +59,7 @@ def unpacked(text: bytes, what: str) -> bytes:
     try:
         return base64.b64decode(text + b"=" * (-len(text) % 4), validate=True)
     except ValueError:
-        # Without the cause: it may quote the secret.
+        # Without the cause, which may quote the secret.
         raise SettingsError(f"{what} is not base64: copy all of it from the sender.") from None
 
 

@@ -1,7 +1,7 @@
 """Schemes of plugins: factories in entry points of the group `inboxd.verifiers`.
 
-Promises: only schemes that a source uses are imported; an error of one is a single line that names
-its distribution, and quotes no secret.
+Promises: only schemes that a source uses are imported; an error of a scheme is a single line that
+names its distribution, and quotes no secret.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _made(
         told = f"it failed: {why(error, point.module)}"
         raise PluginError(_line(point, told, keys)) from None
     _check(point, made)
-    return made  # type: ignore[no-any-return] # it has just been looked at
+    return made  # type: ignore[no-any-return] # type: ignore[no-any-return] # checked above
 
 
 def _check(point: EntryPoint, made: Any) -> None:

@@ -22,7 +22,7 @@ def verifier_for(name: str, source: WebhookSource) -> Verifier:
 
 
 def verifier_of(source: WebhookSource) -> Verifier:
-    """The object that authenticates a source's requests, and signs as its sender does.
+    """The object that authenticates a source's requests, and signs in its sender's way.
 
     Raises SettingsError or PluginError.
     """
@@ -36,7 +36,7 @@ def verifier_of(source: WebhookSource) -> Verifier:
 
 
 def secret_header(verifier: Verifier, signed: Mapping[str, str]) -> str | None:
-    """Return the header of a signature that contains a secret; None: no header does."""
+    """Return the header of a signature that contains a secret; None: no such header."""
     return min(signed.keys() & verifier.secret_headers, default=None)
 
 

@@ -64,7 +64,7 @@ class StandardWebhooksVerifier(Verifier):
         return self._secrets.seconds(size) + self._pairs.seconds(size)
 
     def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:
-        """Signs with each valid key, as a sender does while it changes keys."""
+        """Signs with each valid key, like a sender that changes its keys."""
         time = str(int(now))
         signed = f"{message_id}.{time}.".encode() + body
         keys = valid(self._keys, now)

@@ -31,7 +31,7 @@ class StripeVerifier(Verifier):
         known(options, ())
         self._keys = checked(keys)
         self._tolerance = tolerance
-        # The secret is used as it is, with its "whsec_".
+        # The secret is used unchanged, with its "whsec_".
         self._made = HmacKeys(keys, as_text, "sha256", lambda digest: digest.hex().encode("ascii"))
 
     def verify(self, request: SignedRequest, now: float) -> str:

@@ -1,11 +1,11 @@
-"""A message source's settings, compiled: makes a message the row to store.
+"""Compiled settings of a message source: turns a message into the row to store.
 
 Owns the defaults of unset settings: CloudEvents (binary, with the prefix of each binding, and
 structured) with the extensions of our relays, the broker's own key and ids.
-Promises: a message that is delivered again is an event with the same id, which is the CloudEvent's
-if that is a uuid; a message of which no event can be made is one broken event with the reason.
-Known limit: a message without a position and without any id is a new event at each delivery.
-*See:* `inboxd/brokers/cloud_events.py`; `storing.py`, after it.
+Promises: a redelivered message becomes an event with the same id, which is the CloudEvent's id if
+that is a uuid; a message of which no event can be made becomes one broken event with the reason.
+Known limit: a message without a position and without any id is a new event at each delivery. *See:*
+`inboxd/brokers/cloud_events.py`; `storing.py`, after it.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ _VERSION_DIGITS = 5
 
 
 class ArrivedMessage(NamedTuple):
-    """A message with its CloudEvent, if it is one. body: of the event, also in structured mode."""
+    """A message, and its CloudEvent if any. body: the event's body, also in structured mode."""
 
     message: IncomingMessage
     body: bytes
@@ -57,19 +57,20 @@ class ArrivedMessage(NamedTuple):
 
     @property
     def sha256(self) -> str:
-        """The hash of the body; of the whole one, if it was too large and left out."""
+        """The hash of the whole body, also of a body that was too large and left out."""
         left_out = self.message.left_out
         return hashlib.sha256(self.body).hexdigest() if left_out is None else left_out.sha256
 
 
 class CompiledMessageSource:
-    """One source: makes its messages rows to store."""
+    """One source: turns its messages into rows to store."""
 
     def __init__(self, name: str, kind: str, settings: MessageSource) -> None:
         """kind: the broker's. Raises UsageError for settings that cannot be compiled."""
         self.name = name
         self.settings = settings
-        # Whether the broker divides the streams among its readers; else one worker reads all.
+        # Whether the broker divides the streams among its readers; else one worker reads all
+        # streams.
         self.grouped = kind == "kafka"
         self._uuids = Uuids()
         self._max_body = settings.max_body
@@ -118,7 +119,7 @@ class CompiledMessageSource:
             if found is not None:
                 return ArrivedMessage(message, found[1], found[0])
         event = cloud_events.read(message.headers, _PREFIXES) if message.headers else None
-        # A CloudEvent may have no data; without a CloudEvent an empty body is kept as it is.
+        # A CloudEvent may have no data; without a CloudEvent an empty body is stored unchanged.
         return ArrivedMessage(
             message, self._no_data if event is not None and not body else body, event
         )
@@ -139,10 +140,10 @@ class CompiledMessageSource:
             return maker.broken(arrived, id_, payload, str(problem), trace)
 
     def _derived_id(self, arrived: ArrivedMessage) -> UUID:
-        """An id made of the message's position or id; the same at each delivery."""
+        """An id made from the message's position or id; the same at each delivery."""
         message = arrived.message
         if message.position is not None:
-            identity = message.identity.partition(" ")[0]  # the rest belongs to the message
+            identity = message.identity.partition(" ")[0]  # the other part belongs to the message
             place = f"{message.stream}\0{identity}\0{message.position}"
             return uuid5(_NAMESPACE, f"{self.name}\0{place}")
         id_ = _id_of(arrived)
@@ -151,7 +152,7 @@ class CompiledMessageSource:
         return uuid5(_NAMESPACE, f"{self.name}\0{message.stream}\0\0{id_}")
 
     def _other_id(self, arrived: ArrivedMessage, events: Sequence[ReceivedEvent]) -> UUID | None:
-        """The id to use if another message has the CloudEvent's; None: that is the same message."""
+        """The id to use if another message has the CloudEvent's; None: it is the same message."""
         if arrived.message.position is not None:
             return self._derived_id(arrived)
         return self._uuids.make(time.time_ns()) if events[0].dedup_key is not None else None
@@ -193,7 +194,7 @@ def _read_type(prefix: str) -> Callable[[ArrivedMessage, object, str], str]:
 
 
 def _extension(name: str) -> ReadOf[ArrivedMessage]:
-    """Reads an extension in which our relays write a column of the event."""
+    """A reader of the extension in which our relays write a column of the event."""
 
     def read(arrived: ArrivedMessage, _document: object, _text: str) -> str | None:
         found = None if arrived.event is None else arrived.event.extensions.get(name)
@@ -235,12 +236,12 @@ def _id_of(arrived: ArrivedMessage) -> str | None:
         return message.id
     if event is None:
         return None
-    # An id that is not a uuid is unique for its source only.
+    # An id that is not a uuid is unique only for its source.
     return event.id if _uuid(event.id) is not None else f"{event.source} {event.id}"
 
 
 def _fitted(text: str, fit: keys.Fit) -> str:
-    """A key that fits its column: one with a NUL is hashed, as one that is too long."""
+    """A key that fits its column: a key with NUL is hashed, like a key that is too long."""
     return fit(text) if "\0" not in text else hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -272,7 +273,7 @@ def _traceparent(arrived: ArrivedMessage) -> str | None:
 
 
 def _occurred_at(arrived: ArrivedMessage) -> datetime | None:
-    """When the event happened, else when it was sent, if a column can hold that time."""
+    """When the event happened, else when it was sent; None if a column cannot hold that time."""
     event, sent_at = arrived.event, arrived.message.sent_at
     found = None if event is None else event.time
     if found is None and sent_at is not None:

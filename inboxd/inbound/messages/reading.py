@@ -1,10 +1,9 @@
 """Reads from one consumer: receives a page while the previous one is stored, then acknowledges.
 
-Owns the order of that. Promises that a page is acknowledged after its commit, and after all pages
-before it; that at most one page is being stored and one is held; that one task alone uses the
-consumer, which is closed in the end. Known limit: messages that were received but not stored when
-reading ends are delivered again.
-*See:* `source.py`, before it; `storing.py`.
+Promises that a page is acknowledged after its commit, and after all pages before it; that at most
+one page is being stored and one page is held; that only one task uses the consumer, and closes it
+at the end. Known limit: messages that were received but not stored when reading ends are delivered
+again. *See:* `source.py`, before it; `storing.py`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,9 +18,9 @@ from inboxd.inbound.messages.streams import OpenedStreams
 from inboxd.settings import MessageSource
 from inboxd.telemetry.messages import SourceMetrics
 
-# Seconds to wait for the first message: with no page being stored, and with one.
+# Seconds to wait for the first message: while no page is being stored, and while one is.
 _IDLE_SECONDS, _BUSY_SECONDS = 0.25, 0.02
-# Additional seconds for a consumer: a group may rebalance, or a connection be made again.
+# Extra seconds for a consumer: its group may rebalance, or it may connect again.
 _LONGEST_SECONDS = 120.0
 
 
@@ -57,7 +56,7 @@ class StoredPage:
 
 
 class ConsumerReading:
-    """Reads from one consumer until that ends."""
+    """Reads from one consumer until the reading ends."""
 
     def __init__(
         self,
@@ -100,7 +99,7 @@ class ConsumerReading:
             )
         ]
         await self._acknowledge()
-        if page and len(page) < self._rows:  # take messages that arrived meanwhile
+        if page and len(page) < self._rows:  # take messages that arrived in the meantime
             page += await self._receive(self._rows - len(page), 0.0)
         if page:
             self._page = StoredPage(page)

@@ -1,12 +1,12 @@
 """Runs one source of messages in one worker: waits for its turn, reads, and tries again.
 
-Owns when a consumer is opened and closed, and the reports about it. Promises that a source whose
+Owns the opening and closing of consumers, and the reports about them. Promises that a source whose
 broker does not divide its streams is read by one worker at a time, by a lease, and that the next
-worker continues as soon as that one leaves; that a pause, or an outage of the database or the
-broker, stops the reading, and no message is held meanwhile; that a lost stream stops its source,
-reported once, until an operator resets it or the broker has it again. Known limit: if a worker
-dies, its lease stays until the reaper notices the death.
-*See:* `daemon/message_sources.py`, which hosts it; `reading.py`, one consumer.
+worker continues as soon as the first one leaves; that a pause, or an outage of the database or the
+broker, stops the reading, so that no messages are held during it; that a lost stream stops its
+source, reported once, until an operator resets the stream or the broker has it again. Known limit:
+if a worker dies, its lease stays until the reaper notices the death. *See:*
+`daemon/message_sources.py`, which hosts it; `reading.py`, one consumer.
 """
 
 import random
@@ -35,7 +35,8 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Wait after a failure; the first waits are short, as for a worker that another one has replaced.
+# Wait after a failure; the first waits are short, for example for a worker that takes over from
+# another one.
 _WAITS: Final = Exponential(base="500ms", cap="30s", jitter="half")
 # Seconds between two checks of lease and streams, also while the worker waits for its turn.
 _LOOK_SECONDS = 1.0
@@ -45,8 +46,8 @@ _PAUSED_SECONDS = 0.25
 _SHOW_SECONDS = 5.0
 # Seconds between two attempts to open a lost stream.
 _LOST_SECONDS = 60.0
-# Seconds to open a consumer, which also asks the database, beyond `connect_timeout` of each server;
-# and to close one.
+# Seconds for opening a consumer, which includes a question to the database, beyond
+# `connect_timeout` of each server; and for closing one.
 _OPENING_SECONDS, _CLOSING_SECONDS = 30.0, 5.0
 
 
@@ -67,7 +68,7 @@ class SourceReader:
         self._leased = False
         self._stopping = anyio.Event()
         self._streams = self._unopened()
-        # Paused topics in which events of a page belong.
+        # Paused topics to which events of the last page belong.
         self._paused_topics: frozenset[str] = frozenset()
         self._failures = 0
         self._state: ReaderState | None = None
@@ -76,7 +77,7 @@ class SourceReader:
         self._shown_at = self._looked_at = self._measured_at = 0.0
 
     def stop(self) -> None:
-        """Receive no more; `run` ends when the received messages are stored."""
+        """Receive no more; `run` ends after the received messages are stored."""
         self._stopping.set()
 
     async def run(self) -> None:
@@ -107,7 +108,7 @@ class SourceReader:
         return 0.0
 
     async def _read(self) -> None:
-        """Open a consumer and read from it, until the reading has to stop."""
+        """Open a consumer and read from it, until the reading must stop."""
         await self._show(self._state or "standby")  # raises, if the database is away
         self._streams = streams = self._unopened()
         consumer = await self._open(streams)
@@ -142,7 +143,7 @@ class SourceReader:
         return opened
 
     async def _goes_on(self, consumer: Consumer) -> bool:
-        """Whether to receive more; asks the database now and then. Raises StreamReset."""
+        """Whether to receive more; asks the database at intervals. Raises StreamReset."""
         if self._stopping.is_set() or self._paused():
             return False
         now = time.monotonic()
@@ -163,7 +164,7 @@ class SourceReader:
     # --------------------------------------------------------------------- pauses and the lease
 
     def _paused(self) -> str | None:
-        """Why an operator's pause keeps it from reading; None: no pause does."""
+        """The pause that stops this source, as a text; None: there is none."""
         controls = self._parts.controls
         if self.name in controls.named("source"):
             return f"the source is paused; inboxd resume source {self.name}"
@@ -246,7 +247,7 @@ class SourceReader:
                     break
             except StreamReset:
                 break
-            except Exception:  # noqa: BLE001 - the next attempt reports that the database is away
+            except Exception:  # noqa: BLE001 - the next attempt reports the outage
                 break
         return 0.0
 
@@ -255,7 +256,7 @@ class SourceReader:
         try:
             with anyio.move_on_after(_CLOSING_SECONDS):
                 await work()
-        except Exception as error:  # noqa: BLE001 - most likely for the same reason
+        except Exception as error:  # noqa: BLE001 - most likely the reason is the same
             _log.debug(
                 "a state could not be reported", source=self.name, reason=explain(error).error
             )

@@ -1,11 +1,11 @@
-"""Stores a page of messages: makes events of them, writes them, halves a page that is refused.
+"""Stores a page of messages: makes events, writes them, halves a refused page.
 
-Promises that nothing of a page is stored while one of its topics is paused; that a message which
-the database refuses, or which takes too long alone, becomes a dead letter, and the others are
-stored; that messages of one stream are stored in order, and that messages after a failed one are
-stored again or passed over, never left out. Known limit: a whole page is in memory, and once more
-as events.
-*See:* `compiled.py`, `streams.py`; `reading.py`, which acknowledges.
+Promises that no part of a page is stored while one of its topics is paused; that a message which
+the database refuses, or which takes too long even alone, becomes a dead letter, and the other
+messages are stored; that messages of one stream are stored in order; and that messages after a
+failed one are processed again, and passed over if they are stored, never left out. Known limit: a
+whole page is in memory twice, as messages and as events. *See:* `compiled.py`, `streams.py`;
+`reading.py`, which acknowledges.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,8 +30,7 @@ from inboxd.telemetry.messages import SourceMetrics
 
 _log = get_logger(__name__)
 
-# Bytes to decode before the event loop serves other tasks; and bytes that a message counts at
-# least.
+# Bytes to decode before the event loop runs other tasks; minimum bytes that a message counts.
 _TURN_BYTES = 256 * 1024
 _MESSAGE_BYTES = 1024
 
@@ -85,7 +84,7 @@ class PageStoring:
         return found
 
     async def _check_topics(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Raise TopicsPaused. Topics that the settings name were checked before."""
+        """Raise TopicsPaused. Topics that the settings name were checked earlier."""
         paused = self._controls.named("topic")
         if not paused or self._source.settings.topics:
             return
@@ -129,7 +128,7 @@ class PageStoring:
         )
 
     async def _leave_taken(self) -> None:
-        """Drop streams that others have opened, if the broker's group divides the streams.
+        """Drop streams that other readers have opened, if the broker's group divides the streams.
 
         Raises LeaseLost or StreamReset.
         """
@@ -137,7 +136,7 @@ class PageStoring:
             raise LeaseLost(f"another worker reads the source {self._source.name!r} by now")
 
     def _instead(self, message: ReceivedMessage, error: Exception) -> ReceivedMessage:
-        """A dead letter for a message that the database refuses or is too slow for.
+        """A dead letter for a message that the database refuses, or that takes too long.
 
         Raises other errors.
         """
@@ -159,7 +158,7 @@ class PageStoring:
 def _portions(
     messages: Sequence[ReceivedMessage], most: int
 ) -> Iterator[Sequence[ReceivedMessage]]:
-    """Cut the messages into parts whose bodies have about `most` bytes each."""
+    """Split the messages into parts whose bodies have about `most` bytes each."""
     begin, weight = 0, 0
     for end, message in enumerate(messages, 1):
         weight += len(message.body)

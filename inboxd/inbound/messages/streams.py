@@ -1,11 +1,11 @@
-"""The streams of one consumer, as this worker has opened them.
+"""The streams of one consumer that this worker has opened.
 
-Owns the stored position of each stream, and so which messages are new. Promises that a message is
-stored once, however often the broker delivers it, also within one page; that nothing more is stored
-of a stream that another reader has opened or an operator has reset, which is an error unless the
-broker divides the streams; and that opening a stream waits for the page that is being stored. Known
-limit: without positions of the broker, each message is new.
-*See:* `inboxd/store/stream_positions.py`; `reading.py`, which makes one for each consumer.
+Owns the stored position of each stream, which decides whether a message is new. Promises that a
+message is stored once, however often the broker delivers it, also within one page; that after
+another reader has opened a stream, or an operator has reset it, no more of its messages are stored
+(an error unless the broker divides the streams); and that opening a stream waits for the page that
+is being stored. Known limit: without positions of the broker, each message is new. *See:*
+`inboxd/store/stream_positions.py`; `reading.py`, which makes one for each consumer.
 """
 
 import time
@@ -24,12 +24,12 @@ from inboxd.store.statements import Statements
 from inboxd.store.stream_positions import Begins, OpenedStream, PageStored
 
 # Seconds for which a consumer may still deliver messages of a stream that another worker has
-# opened: its group informs it within that time.
+# opened: within that time its group informs it.
 _PATIENCE_SECONDS = 30.0
 
 
 class StreamReset(Exception):
-    """An operator has reset a stream: it has to be opened again."""
+    """An operator has reset a stream: it must be opened again."""
 
 
 class StoredPart(NamedTuple):
@@ -52,7 +52,7 @@ class OpenedStreams:
         *,
         grouped: bool,
     ) -> None:
-        """begin: where a stream begins of which nothing is stored.
+        """begin: where to begin a stream without stored messages.
 
         grouped: the broker divides the streams among its readers.
         """
@@ -63,7 +63,7 @@ class OpenedStreams:
         self._worker = worker
         self._grouped = grouped
         self._opened: dict[str, OpenedStream] = {}
-        # Streams that other workers have opened since, and when this worker noticed.
+        # Streams that other workers have opened since, and the time when this worker noticed.
         self._taken: dict[str, float] = {}
         # Held while a page is stored with the fences of its streams.
         self._storing = anyio.Lock()
@@ -83,7 +83,7 @@ class OpenedStreams:
         return StreamPosition(opened.position, opened.identity)
 
     async def store(self, messages: Sequence[ReceivedMessage]) -> "StoredPart":
-        """Store the new ones of these messages. Raises LeaseLost, and the database's errors."""
+        """Store the new messages among these. Raises LeaseLost, and the database's errors."""
         async with self._storing:
             new = self._new(messages)
             given, kept = (sum(len(each.events) for each in some) for some in (messages, new))
@@ -96,7 +96,7 @@ class OpenedStreams:
             return StoredPart(written, passed_over)
 
     async def open_all(self, messages: Sequence[IncomingMessage]) -> None:
-        """Open streams that the consumer did not: without positions it cannot. Raises LeaseLost."""
+        """Open streams without positions, which the consumer cannot open. Raises LeaseLost."""
         for name in dict.fromkeys(each.stream for each in messages):
             since = self._taken.get(name)
             if since is not None and time.monotonic() - since > _PATIENCE_SECONDS:
@@ -107,10 +107,10 @@ class OpenedStreams:
                 await self.stored(name)
 
     async def watch(self) -> bool:
-        """Check that all streams are still this worker's; drop those that others have opened.
+        """Check that all streams are still this worker's; drop streams that others have opened.
 
-        Returns whether there were any. Raises StreamReset; and LeaseLost where one worker reads all
-        streams: dropped messages would be acknowledged, and a broker without positions forgets
+        Returns whether there were any. Raises StreamReset. Raises LeaseLost if one worker reads all
+        streams: dropped messages would be acknowledged, and a broker without positions would forget
         them.
         """
         async with self._storing, borrow(self._pool) as connection:
@@ -126,7 +126,7 @@ class OpenedStreams:
         return bool(moved)
 
     def _new(self, messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
-        """Messages that are not stored yet, of streams that are still this worker's.
+        """Messages that are not stored yet, from streams that are still this worker's.
 
         After a rebalance the broker delivers unstored messages again: a page may have them twice.
         """

@@ -1,11 +1,12 @@
 """Compares the brokers' contents, the stored positions, and the rows of the last stored messages.
 
-Owns the definition of a gap: a position from which the broker cannot continue; and messages up to
-the position without events, although they are too young for history to have dropped them. Promises
-that it consumes and changes nothing, and that a reader which continues meanwhile causes no gap.
-Known limits: a message without a row may have been erased, or left out by a reset; only the last
-messages that the broker has are compared; the age of a message is by the broker's clock.
-*See:* `brokers/kinds.py`, which asks a broker; `cli/messages.py`, which shows the result.
+Owns the definition of a gap: a position from which the broker cannot continue; or messages up to
+the position without events, although they are too new for history to have dropped them. Promises
+that nothing is consumed or changed, and that a reader which continues during the comparison causes
+no gap.
+Known limits: a message without a row may have been erased, or skipped by a reset; only the last
+messages that the broker has are compared; a message's age is by the broker's clock. *See:*
+`brokers/kinds.py`, which asks a broker; `cli/messages.py`, which shows the result.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,16 +32,16 @@ _TRIES = 3
 # Seconds beyond `connect_timeout` of each server.
 _LOOKING_SECONDS = 60.0
 _SHOWN = 5  # the most ranges of positions in a text
-_WHERE_TO_GO_ON = ". Say where to go on: "  # begins the remedy at the end of each `StreamLost`
+_WHERE_TO_GO_ON = ". Say where to go on: "  # begins the remedy in each `StreamLost`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedStream:
     """A stream of a source, and its problem.
 
-    oldest, end: positions that the broker has; None: it has no positions, or was not asked.
+    oldest, end: positions that the broker has; None: the broker has no positions, or was not asked.
     waiting: messages behind the position; None: unknown. looked: stored messages that were compared
-    with rows; missing: positions of those without rows. seen: whether the broker was asked.
+    with rows; missing: positions of messages without rows. seen: whether the broker was asked.
     """
 
     source: str
@@ -63,7 +64,7 @@ _Rows = Mapping[str, stream_positions.StreamRow]
 
 
 async def verify(session: Session, settings: Settings, most: int) -> list[VerifiedStream]:
-    """All streams of the sources. most: stored messages of each to compare with rows."""
+    """All streams of the sources. most: how many stored messages of each to compare with rows."""
     found = []
     for name, source in settings.inbound.messages.items():
         found += await _Comparison(session, settings, name, source, most).streams()
@@ -89,7 +90,7 @@ class _Comparison:
         self._broker: Broker = settings.brokers[source.broker]
 
     async def streams(self) -> list[VerifiedStream]:
-        """A result for each stream; one for all, if the broker cannot be asked."""
+        """A result for each stream; one result for all, if the broker cannot be asked."""
         limit = (
             self._broker.connect_timeout.total_seconds() * len(self._broker.servers)
             + _LOOKING_SECONDS
@@ -161,7 +162,7 @@ class _Comparison:
     async def _missing(
         self, compiled: CompiledMessageSource, messages: Sequence[IncomingMessage]
     ) -> list[int]:
-        """The positions of messages that should have rows and have none."""
+        """The positions of messages that should have rows but have none."""
         oldest = _kept_since(self._settings)
         read = {
             message.position: compiled.received(message)
@@ -246,7 +247,7 @@ def _ids(message: ReceivedMessage) -> Iterator[UUID]:
 
 
 def _kept_since(settings: Settings) -> datetime | None:
-    """Messages sent since then are in history for certain; None: all messages are."""
+    """Messages sent after this time are certainly in history; None: all messages are."""
     kept = [settings.history.events, *(each.retention for each in settings.types.values())]
     ages: list[timedelta] = [age for age in kept if age is not None]
     return datetime.now(UTC) - min(ages) if ages else None

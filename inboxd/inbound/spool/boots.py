@@ -1,8 +1,8 @@
 """Order stamps: the order in which a host spooled its receipts, independent of the wall clock.
 
-Owns the list of boots in a file. Promises: stamps of all processes of one boot are comparable, and
-stamps of a later boot are greater. Known limit: two receipts in progress at the same moment have no
-order.
+Owns the file with the list of boots. Promises: stamps of all processes of one boot are comparable,
+and stamps of a later boot are greater. Known limit: two receipts in progress at the same moment
+have no order.
 """
 
 import fcntl

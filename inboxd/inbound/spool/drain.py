@@ -1,17 +1,18 @@
 """Drains the spooled receipts of this host into the database, oldest first, over all its folders.
 
-Owns the drain: a lock gives it to one process of the host, any that has a receiver.
-Promises: receipts are written in the order in which they were spooled, by whichever process; a page
-is passed after its commit, so a crash repeats it, and the database recognizes receipts that it has;
-receipts that the database refuses, that are unreadable or older than the database's memory of
-receipts are set apart, whole, and shown; a source is unmarked while appends for it are locked out.
-If a page takes too long although the database commits, it is halved; a receipt that takes too long
-alone gets more time once, then it is set apart, so that it does not block the others for ever. A
-receipt that waits for another transaction's lock gets minutes: most locks are free by then. New
-receipts of a source that is being drained queue in the spool. The event loop and the reading thread
-share no data while both work: what the thread may change is passed to it, or waits.
-Known limit: while the last page of a source is written, new receipts of it wait.
-*See:* `writer.py`, `gates.py`, `log.py`.
+A lock gives the drain to one process of the host, any process with a receiver.
+Promises: receipts are written in the order in which any processes spooled them; a page is passed
+after its commit, so a crash repeats it, and the database recognizes receipts that it has; receipts
+that the database refuses, that are unreadable, or that are older than the database's memory of
+receipts are set apart unchanged, and shown; a source is unmarked while appends for it are locked
+out. If a page takes too long although the database commits, it is halved; a single receipt that
+takes too long gets more time once, then it is set apart, so that it does not block later receipts
+forever. A receipt that waits for another transaction's lock gets minutes: most locks are free by
+then. New receipts of a source that is being drained queue in the spool. The event loop and the
+reading thread share no data while both work: data that the thread changes is passed to it, or not
+used before it ends.
+Known limit: while the last page of a source is written, its new receipts wait. *See:* `writer.py`,
+`gates.py`, `log.py`.
 """
 
 from collections import deque
@@ -45,13 +46,11 @@ from inboxd.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _PAGE_ROWS = 500
-_FEWEST_ROWS = 10  # the smallest page, in rows, when larger ones take the database too long
+_FEWEST_ROWS = 10  # smallest page, in rows, when larger pages take the database too long
 _PAGE_BYTES = 8 << 20
 _TIDY_AFTER_PAGES = 20  # pages between two removals of drained segments
 _PAUSE_SECONDS = 0.2  # seconds between two looks for work, and after a failure
-_LOCKED_SECONDS = (
-    300.0  # seconds that a receipt may wait for a lock, and the receipts behind it too
-)
+_LOCKED_SECONDS = 300.0  # seconds for which a receipt may block later ones by a lock
 
 
 Commit: TypeAlias = Callable[[], Awaitable[None]]
@@ -69,17 +68,17 @@ class SpooledFrame(NamedTuple):
 
 
 class DrainPage(NamedTuple):
-    """The oldest receipts. is_last: no more are waiting."""
+    """The oldest receipts. is_last: no further receipts are waiting."""
 
     rows: list[SpooledFrame]
     is_last: bool
 
 
 class DrainWays(NamedTuple):
-    """Other writes of a drain; an unset one is replaced by its `write`, or left out.
+    """Special writes of a drain; an unset one is replaced by its `write`, or left out.
 
-    last: within half of `after`, since requests wait for it at closed gates. alone: for one receipt
-    that takes long. commit: commits a tiny change, or raises if that takes too long.
+    last: within half of `after`, since requests wait for it at closed gates. alone: for one slow
+    receipt. commit: commits a tiny change, or raises if that takes too long.
     """
 
     last: Write | None = None
@@ -121,7 +120,7 @@ class Drain:
         self._lock: Lock | None = None
         self.drained = 0
         self._trouble: str | None = None
-        self._locked: tuple[UUID, float] | None = None  # receipt that waits for a lock, since when
+        self._locked: tuple[UUID, float] | None = None  # waits for a lock: receipt, since
         self._reported_torn: set[Path] = set()
 
     async def run(self) -> None:
@@ -170,7 +169,10 @@ class Drain:
             return more
 
     def _has_work(self) -> bool:
-        """Also look for segments: a copied folder may have lost its marks."""
+        """Whether the spool has work.
+
+        Also checks segments: a copied folder may have lost its marks.
+        """
         return bool(self._gates.marked()) or any(
             segments(folder, self._files) for folder in folders(self._path)
         )
@@ -245,10 +247,10 @@ class Drain:
             except Exception as error:
                 if not is_late(error):
                     raise
-                await to_thread.run_sync(self._forget)  # retry it as a normal page, gates open
+                await to_thread.run_sync(self._forget)  # as a normal page, with open gates
                 return True
             self._pass_by(page.rows)
-            if not page.is_last:  # requests must not wait for more than one page
+            if not page.is_last:  # requests must wait for one page at most
                 return True
             await to_thread.run_sync(self._take_marks, marked)
             _log.info(
@@ -262,7 +264,7 @@ class Drain:
             self._gates.unmark(source)
 
     def _close(self, sources: Sequence[str]) -> ExitStack | None:
-        """Close the gates; None: appends hold them for too long."""
+        """Close the gates; None: appends hold them too long."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(self._gates.closed(sources, self._closing))
@@ -274,9 +276,9 @@ class Drain:
         """Take the oldest receipts of all folders, at most `most`.
 
         Folders are read one after the other while processes append: a receipt in one folder may be
-        newer than a receipt that reached an already read folder. So all folders are read twice, and
-        receipts newer than all of the first reading wait for the next page: every receipt that was
-        answered before those came is found by the second reading.
+        newer than a receipt that was added to a folder already read. So all folders are read twice,
+        and receipts newer than all receipts of the first reading wait for the next page: the second
+        reading finds every receipt that was answered before these came.
         """
         self._read_folders(most)
         newest = max((each[-1].order for each in self._waiting.values() if each), default=None)
@@ -317,7 +319,7 @@ class Drain:
                 self._gates.mark(source)
 
     def _fill(self, index: int, folder: Path, most: int) -> None:
-        """Read until there is a page, or no more can be read."""
+        """Read until there is a page, or no more receipts can be read."""
         reader, owned = self._readers[folder], partial(is_owned, folder)
         waiting = self._waiting[folder]
         size = sum(len(each.content) for each in waiting)
@@ -337,7 +339,7 @@ class Drain:
                     waiting.append(frame)
 
     def _report_torn(self, reader: Reader) -> None:
-        """Log each torn end once: a restarted drain meets the same ends again."""
+        """Log each torn end once, since a restarted drain finds the same ends again."""
         for each in reader.torn:
             if each.segment not in self._reported_torn:
                 self._reported_torn.add(each.segment)
@@ -351,7 +353,7 @@ class Drain:
     async def _store(self, page: Sequence[SpooledFrame], write: Write | None = None) -> None:
         """Write a page; halve it to find a receipt that is refused or takes too long.
 
-        write: used while requests wait; then a write that takes too long is raised.
+        write: given while requests wait; then a timeout is raised.
         """
         hurried, write = write is not None, write or self._write
         parts = [await self._young(page)]
@@ -392,7 +394,7 @@ class Drain:
         return None
 
     async def _commits(self) -> bool:
-        """Whether the database accepts writes: else a late write means an outage."""
+        """Whether the database accepts writes; otherwise a late write means an outage."""
         try:
             if self._commit is not None:
                 await self._commit()
@@ -401,7 +403,7 @@ class Drain:
         return True
 
     async def _give_more_time(self, frame: SpooledFrame) -> None:
-        """Give a receipt more time, alone; set it apart if that is too little."""
+        """Give a single receipt more time; set it apart if that is not enough."""
         error = await self._try_write([frame.receipt], self._write_alone)
         if error is not None and is_refusal(error):
             await self._refused(frame, error, self._write_alone)
@@ -413,7 +415,7 @@ class Drain:
             await self._set_apart(frame, f"the database takes too long for its {count}{why}")
 
     def _may_wait(self, frame: SpooledFrame, error: Exception) -> bool:
-        """Whether a lock blocks the receipt and may be free soon; then all are tried again."""
+        """Whether to try all receipts again: a lock that may be free soon blocks the receipt."""
         if not waits_for_lock(error):
             return False
         id_, now = frame.receipt.receipt_id, monotonic()
@@ -436,7 +438,7 @@ class Drain:
         )
 
     async def _young(self, page: Sequence[SpooledFrame]) -> Sequence[SpooledFrame]:
-        """Receipts young enough for the database to recognize them; others are set apart."""
+        """Receipts that are new enough for the database to recognize; older ones are set apart."""
         if self._remembers is None:
             return page
         oldest = datetime.now(UTC) - self._remembers

@@ -1,13 +1,13 @@
 """Receipts as the content of frames.
 
 Owns the form: the length of a JSON document, the document, the raw body. Promises: decoding returns
-what was encoded, with the order stamp; a payload equal to the body is stored once; an unknown form
-is reported, not guessed.
+the encoded receipt with its order stamp; a payload equal to the body is stored once; an unknown
+form is an error.
 """
 
 from datetime import UTC, datetime, timedelta
 from struct import Struct
-from struct import error as StructError  # noqa: N812 - its name is too common
+from struct import error as StructError  # noqa: N812 - a common name
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -24,7 +24,7 @@ _UNREADABLE = (AttributeError, KeyError, OverflowError, StructError, TypeError, 
 
 
 class Order(NamedTuple):
-    """The order of a receipt on its host: number of the boot, and nanoseconds since that."""
+    """The order of a receipt on its host: the boot's number, and nanoseconds since the boot."""
 
     boot: int
     since: int

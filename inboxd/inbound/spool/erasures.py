@@ -1,10 +1,10 @@
-"""Keeps erased contents out of the database when their receipts were waiting in a spool.
+"""Keeps erased contents out of the database if their receipts were waiting in a spool.
 
 Promises: before the drain writes a page, it looks in the audit for erasures since the oldest
 receipt of the page was received. An event whose subject was erased since its reception is left out,
-and its receipt is written without body, headers and address, as `inboxd erase` leaves them. Known
-limits: a receipt that is drained during an erasure is found by the next run of the erasure; the
-receiver's clock dates the reception, and the database's clock dates the erasure.
+and its receipt is written without body, headers and address, as after `inboxd erase`. Known limits:
+a receipt that is drained during an erasure is found by the next run of the erasure; the receiver's
+clock dates the reception, and the database's clock dates the erasure.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -16,12 +16,12 @@ from inboxd.model.receipt import Receipt, ReceivedEvent
 from inboxd.store.erase import Subject
 from inboxd.store.receipts import Stored
 
-# Returns those of the subjects that were erased since then, with their last erasure.
+# Returns the subjects that were erased since that time, with their last erasure.
 AskErased: TypeAlias = Callable[[Sequence[str], datetime], Awaitable[dict[str, datetime]]]
 
 
 def without_erased(write: Write, ask: AskErased) -> Write:
-    """A function like `write` that leaves out erased contents; `ask` looks in the audit."""
+    """Like `write`, but leaves out erased contents; `ask` reads the audit."""
 
     async def filtered(page: Sequence[Receipt]) -> Sequence[Stored]:
         subjects = {each for receipt in page for event in receipt.events for each in about(event)}

@@ -1,4 +1,4 @@
-"""The spool's file operations, one method each: tests replace them to let them fail or lose data.
+"""The spool's file operations, one method each: tests replace them, to make them fail or lose data.
 
 Owns the calls of the operating system. Promises: when `sync` or `sync_folder` returns, the data is
 on the disk, as far as the disk tells the truth; a write is complete or raises; symbolic links are
@@ -78,7 +78,7 @@ class SystemFiles:
             left = left[os.write(handle, left) :]
 
     def sync(self, handle: int) -> None:
-        # The data, and the metadata that is needed to read it, such as the length.
+        # Syncs the data, and the metadata that is needed to read it, such as the length.
         os.fdatasync(handle)
 
     def cut(self, handle: int, size: int) -> None:

@@ -2,9 +2,9 @@
 
 Owns the layout below `inbound.spool.path`: a folder for each process that ever spooled, and the
 drainer's lock. Promises: a folder has one owner, by `flock`: a stopped process keeps the lock, a
-dead one loses it; the next process that starts takes over the folder of a process that is gone, and
-without one the folder is still drained; one process of a host drains at a time; a folder that
-others could have written to is never taken over (`trust.py`).
+dead process loses it; the next process that starts takes over the folder of a process that is gone,
+and until then the folder is drained, too; one process of a host drains at a time; a folder to which
+other users could have written is never taken over (`trust.py`).
 Known limit: the path must be on a local disk, whose locks all processes of the host share.
 """
 
@@ -27,7 +27,7 @@ OWNER = "owner"
 SOURCES = "sources"
 _FOLDERS = "spools"
 DRAINER = "drainer"
-# Seconds to wait for a lock that another process may hold only to check the owner; and between
+# Seconds to wait for a lock that another process may hold briefly to check the owner; and between
 # tries.
 _LOOK_SECONDS, _PAUSE_SECONDS = 0.05, 0.001
 # More folders than the processes of a host that start at the same moment.
@@ -65,7 +65,7 @@ class Owned:
         self._lock = lock
 
     def release(self) -> None:
-        """Let another process own it."""
+        """Give up the folder, so that another process can own it."""
         self._lock.release()
 
 
@@ -84,12 +84,15 @@ def own(path: Path) -> Owned:
 
 
 def doubt(path: Path) -> str | None:
-    """Why the folders may hold forged webhooks; None: they may not. Raises OSError."""
+    """Why the folders may contain forged webhooks; None: they cannot. Raises OSError."""
     return distrusted(path, below=(_FOLDERS, SOURCES))
 
 
 def doubt_of_its_user(path: Path) -> str | None:
-    """Like `doubt`, for the user who owns the folders, not for this process. Raises OSError."""
+    """Like `doubt`, for the user who owns the folders instead of this process's user.
+
+    Raises OSError.
+    """
     top = path / _FOLDERS
     return distrusted(path, top.lstat(), (_FOLDERS, SOURCES)) if top.exists() else None
 

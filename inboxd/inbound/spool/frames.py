@@ -1,10 +1,10 @@
-"""The frames of a segment: a format in which a reader finds damage, and skips it.
+"""The frames of a segment: a format in which readers detect damage, and skip it.
 
 Owns the layout: a header (magic, length, number, checksum of the content, checksum of the header
-itself), then the content; little-endian, checksums are CRC-32. Promises: a frame is read as it was
-written, or reported as damaged; behind a damaged frame the next good one is found, by the length in
-a good header, else by searching for the next good header; no bytes make it raise. Known limit: an
-error of more than 32 bits goes unnoticed once in 2^32.
+itself), then the content; little-endian, checksums are CRC-32. Promises: a frame is read unchanged,
+or reported as damaged; behind a damaged frame the next good frame is found, by the length in a good
+header, else by searching for the next good header; no bytes raise an error. Known limit: an error
+of more than 32 bits goes unnoticed once in 2^32.
 """
 
 from collections.abc import Iterator
@@ -33,9 +33,9 @@ class Frame(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes that are not a frame. number: the frame's, if its header is good.
+    """Bytes that are not a valid frame. number: the frame's number, if its header is good.
 
-    torn: the file ends before the frame does, as after the death of a process that was writing.
+    torn: the file ends within the frame, for example after a process died while it wrote.
     """
 
     number: int | None
@@ -96,7 +96,7 @@ def _parse(header: bytes) -> tuple[int, int, int] | None:
 
 
 def _is_cut(file: BinaryIO, place: int, behind: int, size: int) -> bool:
-    """Whether the last bytes may be a header that was not, or not completely, written."""
+    """Whether the last bytes may be a header that was not written, or only partly."""
     if behind < size or size - place >= HEADER:
         file.seek(place)
         # The file system may have set the length of a file before its bytes.

@@ -1,12 +1,13 @@
-"""Marks of the sources that this host spools; all its processes see them without the database.
+"""Marks of the sources that this host spools; all its processes see the marks without the database.
 
 Owns a mark and a gate for each source. Promises: the mark of a source is on the disk before a
-request is answered from a spool; while it is there, each process of the host spools the source's
-receipts, so none overtakes another; the mark is removed while the gate is closed to appends, after
-the last receipt of the source is in the database. A crash leaves too many marks, never too few.
-Known limit: each host has its own spool; while one of them spools, order across receivers of
-several hosts is not promised.
-*See:* `writer.py`, which opens the gates to append; `drain.py`, which closes them.
+request is answered from a spool; while the mark exists, each process of the host spools the
+source's receipts, so that receipts keep their order; the mark is removed while the gate is closed
+to appends, after the source's last receipt is in the database. A crash may leave too many marks,
+never too few.
+Known limit: each host has its own spool; while one host spools, the order across receivers of
+several hosts is not promised. *See:* `writer.py`, which opens the gates to append; `drain.py`,
+which closes them.
 """
 
 import fcntl
@@ -50,7 +51,7 @@ class Gates:
         return marks(self._folder.parent)
 
     def mark(self, source: str) -> None:
-        """Have a source spooled from now on; call it within `opened`. Raises OSError.
+        """Spool a source's receipts from now on; call it within `opened`. Raises OSError.
 
         Also syncs a mark that another process may have created and not synced yet.
         """
@@ -63,7 +64,7 @@ class Gates:
             self._synced[source] = (found.st_ino, found.st_mtime_ns)
 
     def unmark(self, source: str) -> None:
-        """Let receipts of this source go to the database; call it within `closed`."""
+        """Send a source's receipts to the database again; call it within `closed`."""
         self._mark(source).unlink(missing_ok=True)
 
     @contextmanager

@@ -1,8 +1,8 @@
 """Reads the spool of a host for operators: from its files, without the database.
 
-Promises: nothing is changed, and a spool in use goes on; files that its drain removes meanwhile
-cause no error. Known limit: each look reads whole segments.
-*See:* `folder.py`, which owns the layout; `tending.py`, which makes changes.
+Promises: nothing is changed, and a spool in use continues to work; files that its drain removes at
+the same time cause no error. Known limit: each call reads whole segments. *See:* `folder.py`, which
+owns the layout; `tending.py`, which makes changes.
 """
 
 import math
@@ -52,7 +52,7 @@ class WaitingReceipt(NamedTuple):
 
 
 class ApartItem(NamedTuple):
-    """An item that is set apart; receipt: None if its bytes are not one."""
+    """An item that is set apart; receipt: None if its bytes are no receipt."""
 
     name: str
     folder: Path
@@ -95,7 +95,7 @@ def spool_path(path: Path | None) -> Path:
 
 
 def views(path: Path, most: float = math.inf, limit: int | None = None) -> list[FolderView]:
-    """All folders, or the first `limit`; reads at most `most` bytes of all of them together."""
+    """All folders, or the first `limit`; reads `most` bytes at most in all folders together."""
     found = []
     for folder in folders(path)[:limit]:
         found.append(view(folder, most))
@@ -144,7 +144,7 @@ def set_apart(folder: Path) -> Iterator[ApartItem]:
 
 
 def folder_named(path: Path, name: str) -> Path:
-    """The folder whose name begins so. Raises NotFound, or Conflict if there are several."""
+    """The folder whose name begins with this text. Raises NotFound, or Conflict for several."""
     return _only(
         [each for each in folders(path) if each.name.startswith(name)], "folder of the spool", name
     )
@@ -189,7 +189,7 @@ def _listings(folder: Path) -> list[Path]:
 
 
 def _frames(folder: Path) -> Iterator[Frame | Damage]:
-    """Waiting frames and damage; no torn ends: their requests were never accepted."""
+    """Waiting frames and damage, without torn ends: their requests were never accepted."""
     cursor = read_cursor(folder, _FILES)
     for path in segments(folder, _FILES):
         for each in _scanned(path):
@@ -204,7 +204,7 @@ def _scanned(path: Path) -> Iterator[Frame | Damage]:
         with _FILES.read(path) as file:
             yield from scan(file, size)
     except FileNotFoundError:
-        return  # drained meanwhile
+        return  # drained in the meantime
 
 
 def _size(path: Path) -> int:

@@ -1,8 +1,8 @@
-"""Judges the spool of this host for `inboxd check` and `doctor`: problems, and their remedies.
+"""Checks the spool of this host for `inboxd check` and `doctor`: problems, and their remedies.
 
-Known limit: it judges the folder in the command's settings, on the host of the command; for another
-host, use `inboxd spool list` there.
-*See:* `inspection.py`; `inboxd/operations/doctor/sources.py`, which reports a missing spool.
+Known limit: the checked folder is the one in the command's settings, on the command's host; for
+another host, use `inboxd spool list` there. *See:* `inspection.py`;
+`inboxd/operations/doctor/sources.py`, which reports a missing spool.
 """
 
 import os
@@ -21,14 +21,14 @@ from inboxd.settings import InboundSpool, Settings
 
 _SUBJECT = "spool"
 _MOUNTS = Path("/proc/self/mountinfo")
-# File systems with locks that several hosts share or that do not work; and file systems that are
+# File systems whose locks are shared by several hosts or do not work; and file systems that are
 # lost with the container or the host.
 _REMOTE = ("nfs", "cifs", "smb", "9p", "ceph", "glusterfs", "lustre", "afs", "fuse.")
 _PASSING = ("tmpfs", "ramfs", "overlay", "aufs")
 
 
 def judge_spool(settings: Settings) -> Iterator[Finding]:
-    """A finding for each problem, and one for all waiting receipts; none without a spool."""
+    """A finding for each problem, and one for all waiting receipts; empty without a spool."""
     spool = settings.inbound.spool
     if not settings.knows("inbound", "spool") or spool.path is None:
         return

@@ -2,12 +2,11 @@
 
 Owns the order of the steps. Promises: `append` returns when its frames and the names of their files
 are on the disk; after a failed sync nothing is appended or synced again, since a second sync would
-report data as written that the first one lost; a full disk leaves no partial frame; the cursor is
-on the disk before a segment behind it is removed, so a crash repeats frames and loses none; damaged
-bytes are set apart, whole, before the cursor passes them. Each owner begins its own segment: it
-never writes behind a torn tail. A number that a reader may have seen is never used again, even
-after a full disk.
-Known limit: the owner and the drainer may be two processes; there is one of each (`folder.py`).
+report lost data as written; a full disk leaves no partial frame; the cursor is on the disk before a
+segment behind it is removed, so a crash repeats frames and loses none; damaged bytes are set apart
+unchanged before the cursor passes them. Each owner begins its own segment, so it never writes
+behind a torn end. A number that a reader may have seen is never used again, even after a full disk.
+Known limit: the owner and the drainer may be two processes, but not more (`folder.py`).
 """
 
 import errno
@@ -64,8 +63,8 @@ class Appender:
     def append(self, contents: Sequence[bytes]) -> None:
         """Append frames and sync them.
 
-        Raises SpoolFull if there is no room, SpoolBroken after an error of the disk; then none of
-        the requests may be accepted.
+        Raises SpoolFull if there is no room, SpoolBroken after an error of the disk; after either,
+        no request of the page may be accepted.
         """
         if self._broken is not None:
             raise self._broken
@@ -87,7 +86,7 @@ class Appender:
         self._size += len(data)
 
     def leave_drained(self) -> None:
-        """Remove the segment if all of it is in the database, to free the disk.
+        """Remove the segment if all its receipts are in the database, to free the disk.
 
         Raises OSError.
         """
@@ -99,7 +98,7 @@ class Appender:
                 self._files.remove(self._path)
 
     def failed(self, what: str, error: OSError) -> SpoolFull | SpoolBroken:
-        """The error to raise for an error of the disk; unless the disk is full, it is final."""
+        """The error to raise for an error of the disk; it is final, unless the disk is full."""
         if error.errno in _FULL:
             return SpoolFull(
                 f"{self._folder}: the disk of the spool is full; make room on it, or mend the "
@@ -137,7 +136,7 @@ class Appender:
         try:
             self._files.write(handle, data)
         except OSError:
-            # A reader may have seen some of these frames: their numbers are not used again.
+            # A reader may have seen some of these frames, so their numbers are not used again.
             self._files.cut(handle, self._size)
             self._next += frames
             self._rest()
@@ -161,7 +160,7 @@ class Spooled(NamedTuple):
 
 
 class TornEnd(NamedTuple):
-    """An incomplete frame at the end of a segment that will not grow."""
+    """An incomplete frame at the end of a segment that will not grow any more."""
 
     segment: Path
     bytes: int
@@ -178,7 +177,7 @@ class Reader:
         self._segment: Path | None = None
         self._place = 0
         self._given = self.cursor
-        # Segments that are read to their final end, with the last frame returned by then.
+        # Segments that were read to their final end, with the last frame returned at that time.
         self._read_out: dict[Path, int] = {}
         self.torn: list[TornEnd] = []
         self.apart = 0
@@ -186,8 +185,8 @@ class Reader:
     def page(self, rows: int, bytes_: int, *, owned: Callable[[], bool]) -> list[Spooled]:
         """The next frames, at most `rows` and about `bytes_`; empty: there are none now.
 
-        owned: whether an owner may still append to the last segment: its torn end is not complete
-        yet. Damaged bytes are set apart. After an OSError, use a new reader.
+        owned: whether an owner may still append to the last segment, so that a torn end may be
+        completed. Damaged bytes are set apart. After an OSError, use a new reader.
         """
         paths, growing = self._segments(owned)
         found: list[Spooled] = []
@@ -203,7 +202,7 @@ class Reader:
         return found
 
     def pass_by(self, number: int) -> None:
-        """All frames up to this one are in the database, or set apart."""
+        """Pass all frames up to this one: they are in the database, or set apart."""
         self.cursor = max(self.cursor, number)
 
     def tidy(self, *, owned: Callable[[], bool]) -> None:
@@ -240,7 +239,7 @@ class Reader:
         try:
             size, file = self._files.size(path), self._files.read(path)
         except FileNotFoundError:
-            return True  # its owner removed it, since all of it is drained
+            return True  # its owner has removed it after the drain
         with file:
             for each in scan(file, size, self._place):
                 if len(found) >= rows or left <= 0:
@@ -267,7 +266,7 @@ class Reader:
 
 
 def set_apart(folder: Path, files: Files, name: str, data: bytes, reason: str) -> None:
-    """Keep bytes in a file of their own, with the reason; a repetition changes nothing."""
+    """Copy bytes to a file of their own, with the reason; a repetition changes nothing."""
     apart = folder / APART
     files.replace(apart / f"{name}.bytes", data)
     files.replace(apart / f"{name}.json", orjson.dumps({"reason": reason, "bytes": len(data)}))
@@ -304,7 +303,7 @@ def write_cursor(folder: Path, files: Files, number: int) -> None:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        # The drain frees room, but needs the cursor first. If this write is interrupted, the cursor
+        # A drain frees room, but needs the cursor first. If this write is interrupted, the cursor
         # is unreadable, and frames are repeated.
         files.overwrite(folder / CURSOR, line)
 
@@ -324,17 +323,17 @@ def _first_of(segment: Path) -> int:
 
 
 def _behind(folder: Path, files: Files) -> int:
-    """A number above all numbers that the folder has used."""
+    """A number greater than all numbers that the folder has used."""
     highest = read_cursor(folder, files)
     for path in segments(folder, files)[-1:]:
-        highest = max(highest, _first_of(path))  # its name is used, even if it has no frame
+        highest = max(highest, _first_of(path))  # the name counts, even without a frame
         try:
             size, file = files.size(path), files.read(path)
         except FileNotFoundError:
-            return max(highest, read_cursor(folder, files)) + 1  # it has just been drained
+            return max(highest, read_cursor(folder, files)) + 1  # it was just drained
         with file:
             for each in scan(file, size):
-                # The most frames that the damaged bytes can be.
+                # The maximum number of frames in the damaged bytes.
                 hidden = 0 if each.number is not None else (each.end - each.start) // HEADER
                 highest = max(highest, each.number or highest) + hidden
     return highest + 1

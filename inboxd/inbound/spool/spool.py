@@ -1,8 +1,8 @@
 """The spool of one process: composes its folder, its writer and its drain.
 
-Owns the state that a process shows of its spool. Promises: the folder belongs to this process
-inside the block of `spooling`; receipts left at its end are drained by a later process. *See:*
-`writer.py`, `drain.py`; composed by `inboxd/daemon/receiver.py`.
+Owns the reported state of the spool. Promises: the folder belongs to this process inside the block
+of `spooling`; receipts left at its end are drained by a later process. *See:* `writer.py`,
+`drain.py`; composed by `inboxd/daemon/receiver.py`.
 """
 
 from collections import deque
@@ -31,17 +31,17 @@ from inboxd.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _LOOK_SECONDS = 1.0  # seconds between two looks at the folder
-# Shares of `after`: for a page that no request waits for yet, and for one under closed gates.
+# Shares of `after`: for a page before any request waits for it, and for a page under closed gates.
 _DIRECT_SHARE, _LAST_SHARE = 0.9, 0.5
-_SHORTEST_PAGE_SECONDS = 2.0  # seconds at least for a page of the drain
+_SHORTEST_PAGE_SECONDS = 2.0  # minimum seconds for a page of the drain
 
 
 class DrainWrites(NamedTuple):
     """Writes of the drain.
 
-    page: makes a function that writes a page within the given seconds. alone: writes one receipt
-    that takes longer. commit: makes a function that commits a tiny change within the given seconds,
-    or raises.
+    page: makes a function that writes a page within the given seconds. alone: writes one slow
+    receipt. commit: makes a function that commits a tiny change within the given seconds, or
+    raises.
     """
 
     page: Callable[[float], Write]
@@ -94,7 +94,7 @@ class Spool:
             after=after,
         )
         self.state = SpoolState(quota=settings.quota)
-        # Numbers of frames, and about when each began to wait.
+        # Numbers of frames, and the approximate time at which each began to wait.
         self._since: deque[tuple[int, float]] = deque()
 
     @property
@@ -103,7 +103,7 @@ class Spool:
         return self.writer.gates.marked()
 
     def sight(self) -> SpoolSight:
-        """The state of the spool that is reported to the other receivers."""
+        """The state of the spool, as reported to other receivers."""
         trouble = self.state.trouble
         return SpoolSight(self.sources, None if trouble is None else str(trouble))
 

@@ -2,11 +2,11 @@
 
 Promises: one drain per host, by any process; discarded and inserted items are recorded in the audit
 before they are removed, so an item stays if the database cannot record it. A drain is recorded when
-it ends, also after an error, unless the database is away then. An insert that is repeated after a
-crash writes nothing twice: a receipt older than the database's memory gets a new id, which is saved
-in its file before it is written. Known limit: it must run as the receiver's user, on its host.
-*See:* `drain.py`; `inspection.py`, which finds the items; `inboxd/daemon/hosted_spool.py`, by which
-the screens do it.
+it ends, also after an error, unless the database is unreachable then. An insert that is repeated
+after a crash writes nothing twice: a receipt older than the database's memory gets a new id, which
+is saved in its file before it is written. Known limit: it must run as the receiver's user, on its
+host. *See:* `drain.py`; `inspection.py`, which finds the items; `inboxd/daemon/hosted_spool.py`,
+which the screens use.
 """
 
 import math
@@ -50,9 +50,9 @@ from inboxd.store import receipts
 from inboxd.store.receipts import Stored
 from inboxd.store.session import Session
 
-# The database has partitions for receipts of at most a year before and after today.
+# The database has partitions for receipts from one year before to one year after today.
 _YEAR = timedelta(days=366)
-# Seconds to record a drain that ended with an error.
+# Seconds for recording a drain that ended with an error.
 _RECORD_SECONDS = 5.0
 
 
@@ -82,7 +82,7 @@ class Tending:
     remembers: timedelta | None
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a spool of another user, or one that is not trusted.
+        """Raises UsageError for a spool of another user, or a spool that is not trusted.
 
         Otherwise files would be created that the receiver cannot open.
         """
@@ -113,7 +113,7 @@ class Tending:
                 with anyio.move_on_after(within) as cut:
                     await drain.finish()
         except BaseException:
-            # Record what was drained, unless the database is away.
+            # Record the drained receipts, unless the database is unreachable.
             if drain.drained:
                 with anyio.move_on_after(_RECORD_SECONDS, shield=True), suppress(Exception):
                     await self._record_drain(drain)
@@ -204,7 +204,7 @@ class Tending:
         return without_erased(write, ask)
 
     def _remembered(self, item: ApartItem, receipt: Receipt) -> Receipt:
-        """The receipt; with a new id if the database does not know, or cannot store, its day."""
+        """The receipt; with a new id if the database does not know its day, or cannot store it."""
         age = datetime.now(UTC) - _time_of(receipt)
         if -_YEAR < age < min(self.remembers or _YEAR, _YEAR):
             return receipt
@@ -236,7 +236,7 @@ def _remove(item: ApartItem) -> None:
 
 @contextmanager
 def _naming_holder(lock: Path, what: str) -> Iterator[None]:
-    """Turn SpoolOwned into a Conflict that names the process with the lock."""
+    """Turn SpoolOwned into a Conflict that names the process which holds the lock."""
     try:
         yield
     except SpoolOwned as error:

@@ -1,10 +1,10 @@
 """Decides whether a spool is trusted: its contents are drained as authentic webhooks.
 
-Owns who may have written there. Promises: a folder or a file in one that belongs to another
-account, or that others may write to, is not trusted, whatever its contents; nor is a symbolic link.
+Promises: a folder, or a file in it, is not trusted if it belongs to another account, or is writable
+for other accounts, or is a symbolic link.
 Known limits: root and the members of the receiver's groups are trusted (Kubernetes gives a volume
-to such a group, `fsGroup`); an account that may write to a folder above the path can remove all of
-it.
+to such a group, `fsGroup`); an account that may write to a folder above the path can remove the
+whole spool.
 """
 
 import os
@@ -32,7 +32,7 @@ def distrusted(
     for each in _all(path, below):
         try:
             found = each.lstat()
-        except FileNotFoundError:  # such as a segment that was just drained
+        except FileNotFoundError:  # for example a segment that was just drained
             continue
         if problem := _problem(found, owners, groups):
             return f"{each} {problem}, so it may hold forged webhooks"
@@ -50,7 +50,7 @@ def _all(path: Path, below: Collection[str]) -> Iterator[Path]:
 
 
 def _names(folder: Path) -> Sequence[Path]:
-    """The entries of a folder; empty if it is not a folder, or is gone."""
+    """The entries of a folder; empty if it is no folder, or gone."""
     try:
         return [*folder.iterdir()]
     except (FileNotFoundError, NotADirectoryError):

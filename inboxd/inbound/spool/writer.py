@@ -2,10 +2,10 @@
 
 Owns the choice. Promises: a receipt is spooled if its source has receipts in a spool of this host,
 or if the database did not take it in time; a receipt is synced and its source marked before its
-request is answered; a page without an answer of the database may be in both places, under one
-receipt id, which the database accepts once. While the database is away, no request waits for it: a
-probe finds out when it is back. A page that takes too long is spooled; the database counts as away
-only if it does not answer the probe either.
+request is answered; if the database gave no answer, a page may be in both places, but each receipt
+id is accepted once. During an outage no request waits for the database: a probe finds out when it
+is back. A page that takes too long is spooled; the database counts as unreachable only if it does
+not answer the probe either.
 Known limit: outcomes are unknown before the drain: a duplicate is answered like a new event.
 *See:* `../group_commit.py`, before it; `gates.py`, `log.py`, `drain.py`, after it.
 """
@@ -34,9 +34,9 @@ _log = get_logger(__name__)
 
 # The wait for gates, as a share of `after`: the drain closes them for one `after` at most.
 _GATES_SHARE = 1.5
-_PROBE_SECONDS = 0.5  # seconds between two probes of a database that is away
-# Share of `after` until a slow page causes a probe: the probe's answer is there when the page is
-# given up.
+_PROBE_SECONDS = 0.5  # seconds between two probes of an unreachable database
+# Share of `after` until a slow page causes a probe, so that the probe's answer comes before the
+# page is abandoned.
 _DOUBT_SHARE = 0.5
 
 Probe = Callable[[], Awaitable[None]]
@@ -48,9 +48,9 @@ class SpoolingWriter:
     def __init__(
         self, write: Write, probe: Probe, log: Appender, path: Path, *, after: float
     ) -> None:
-        """write: writes to the database. probe: asks it for something small; raises if it is away.
+        """write: writes to the database. probe: reads something small; raises in an outage.
 
-        after: seconds that the database gets for a page before it is spooled. Raises OSError.
+        after: seconds until a page is spooled that the database has not written. Raises OSError.
         """
         self._write_directly = write
         self._probe = probe
@@ -60,13 +60,13 @@ class SpoolingWriter:
         self._one = anyio.CapacityLimiter(1)
         self.gates = Gates(path)
         self.spooled = 0
-        # Whether the database counts as away.
+        # Whether the database counts as unreachable.
         self.is_away = False
         self._asked = anyio.Event()  # a probe is wanted
         self._answered = 0.0  # time of the last successful probe
 
     async def write(self, page: Sequence[Receipt]) -> list[Stored | NotDurable]:
-        """Make a page durable; NotDurable for receipts without room or with a failing disk.
+        """Make a page durable; NotDurable for receipts without room, or if the disk fails.
 
         Raises the database's error.
         """
@@ -84,7 +84,7 @@ class SpoolingWriter:
                 ended.update((n, NotDurable(str(error))) for n in rest)
                 break
             ended.update((n, _spooled(page[n])) for n in rest if page[n].source not in left)
-            # The source has lost its mark: the database has all its earlier receipts.
+            # These sources lost their marks: the database has all their earlier receipts.
             direct = [n for n in rest if page[n].source in left]
             ended.update(await self._directly(page, direct))
             refused |= {page[n].source for n in direct if n not in ended}
@@ -96,7 +96,7 @@ class SpoolingWriter:
         await to_thread.run_sync(self._log.leave_drained, limiter=self._one)
 
     async def watch(self) -> None:
-        """Probe the database on demand, and while it is away, until cancelled."""
+        """Probe the database on demand, and repeatedly in an outage, until cancelled."""
         while True:
             await self._asked.wait()
             self._asked = anyio.Event()
@@ -117,14 +117,14 @@ class SpoolingWriter:
         return True
 
     def _waiting(self, page: Sequence[Receipt]) -> set[str]:
-        """The sources of a page whose receipts have to be spooled."""
+        """The sources of a page whose receipts must be spooled."""
         sources = {receipt.source for receipt in page}
         if self.is_away:
             return sources
         return {source for source in sources if self.gates.is_marked(source)}
 
     async def _directly(self, page: Sequence[Receipt], places: list[int]) -> dict[int, Stored]:
-        """Write receipts to the database; {} if that failed. Raises a refusal of the database."""
+        """Write receipts to the database; {} if that failed. Raises the database's refusal."""
         if not places:
             return {}
         began = monotonic()
@@ -145,7 +145,7 @@ class SpoolingWriter:
         self._asked.set()
 
     def _record_failure(self, error: Exception, began: float) -> None:
-        """Judge whether the database is away, or only this page is too much for it."""
+        """Decide whether the database is unreachable, or only this page is too much for it."""
         if self.is_away:
             return
         answers = isinstance(error, TimeoutError) and self._answered > began
@@ -160,7 +160,7 @@ class SpoolingWriter:
             )
 
     def _append(self, page: list[Receipt], refused: set[str]) -> set[str]:
-        """In a thread: append the receipts of marked or refused sources, and mark these sources.
+        """Append the receipts of marked or refused sources, in a thread, and mark these sources.
 
         refused: sources whose receipts the database just did not accept. Returns the other sources:
         their receipts go to the database. Raises SpoolFull, SpoolBroken, TimeoutError.

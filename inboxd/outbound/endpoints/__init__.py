@@ -1,1 +1,1 @@
-"""Webhooks out: the endpoints that receive them, and their deliveries."""
+"""Webhooks out: their endpoints, and the deliveries to them."""

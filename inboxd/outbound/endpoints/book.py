@@ -1,9 +1,8 @@
 """The endpoints of one worker, by name, for its deliveries.
 
-Promises that a delivery to an unknown endpoint waits until the table has been read once more, so
-that a new endpoint can be sent to at once. Known limit: a change counts from the next reading of
-the table on.
-*See:* `inboxd.engine.endpoints`, which keeps it current; `delivery`, which uses it.
+Promises that a delivery to an unknown endpoint waits for the next reading of the table, so that a
+new endpoint gets deliveries at once. Known limit: a change takes effect at the next reading of the
+table. *See:* `inboxd.engine.endpoints`, which keeps it current; `delivery`, which uses it.
 """
 
 import time
@@ -25,7 +24,7 @@ class EndpointBook:
     """All endpoints of one worker."""
 
     def __init__(self, on_news: Callable[[], None] = lambda: None) -> None:
-        """Empty until `take_over`. `on_news` is called if the table has to be written or read."""
+        """Empty until `take_over`. `on_news` is called if the table must be written or read."""
         self._by_name: dict[str, ServedEndpoint] = {}
         self._on_news = on_news
         self._next = anyio.Event()
@@ -42,15 +41,15 @@ class EndpointBook:
         return event.set
 
     def take_over(self, rows: Mapping[str, WrittenEndpoint], now: float) -> None:
-        """Apply the rows of the table; `now`: when they were read."""
+        """Apply the rows of the table; `now`: the time of their reading."""
         self._by_name = {
             name: ServedEndpoint(row, now)
             if (known := self._by_name.get(name)) is None
             else known.learn(row, now)
             for name, row in rows.items()
         }
-        # A failure that another worker wrote may be older than a success here. Correct it now: the
-        # next delivery may come much later.
+        # Another worker may have written a failure that is older than a success here. Correct this
+        # now: the next delivery may come much later.
         self._touched |= {n: each for n, each in self._by_name.items() if each.is_watched(now)}
 
     async def find(self, name: str) -> ServedEndpoint | None:
@@ -86,7 +85,7 @@ class EndpointBook:
             self._touched[name] = endpoint
 
     def unwritten(self, now: float) -> list[tuple[ServedEndpoint, News]]:
-        """Changes that have to be written now."""
+        """Changes that must be written now."""
         touched = {name: each for name, each in self._touched.items() if each.is_watched(now)}
         self._touched = {n: each for n, each in touched.items() if self._by_name.get(n) is each}
         found = ((each, each.unwritten(now)) for each in self._touched.values())

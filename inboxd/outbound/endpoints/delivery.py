@@ -1,11 +1,10 @@
 """The handler of `webhook.deliver`: sends one message to one endpoint, by Standard Webhooks.
 
 Owns the request, and the consequences of its answer. Promises that each attempt sends the same body
-under the same `webhook-id`, signed with its own time by each current secret; that an answer other
-than 2xx is a failure and is retried, also a redirect, which is not followed; and that 410 disables
-the endpoint. Known limits: a delivery is made at least once: it is repeated if its answer was lost.
-A number with a fraction is sent as the float that it was decoded to.
-*See:* `book`; `inboxd.outbound.client`, which sends.
+under the same `webhook-id`, signed by each current secret with the attempt's time; that any answer
+except 2xx is a failure and is retried, also a redirect, which is not followed; and that 410
+disables the endpoint. Known limits: a delivery is repeated if its answer was lost. A number with a
+fraction is sent as a float. *See:* `book`; `inboxd.outbound.client`, which sends.
 """
 
 import json
@@ -35,8 +34,8 @@ from inboxd.outbound.verdict import Expected, retry_after
 # Suggested by the specification: short waits first, then over days.
 RETRY = Explicit(delays=("5s", "5m", "30m", "2h", "5h", "10h", "14h", "20h", "24h"), jitter="half")
 _DONE, _GONE = Expected(), 410
-# Seconds beyond the request's timeout for the rest of the work; and until a delivery is tried again
-# after its endpoint could not be read.
+# Seconds beyond the request's timeout for all other work; and until a delivery is tried again if
+# its endpoint could not be read.
 _GRACE_SECONDS, _DEFER_SECONDS = 15.0, 5.0
 # Characters of an answer's body in the error of a failed attempt.
 _MOST_SHOWN = 300
@@ -44,7 +43,7 @@ _MOST_SHOWN = 300
 
 @dataclass(frozen=True, slots=True)
 class DueDelivery:
-    """The payload of `webhook.deliver`, as `send_webhook` writes it. id: the message's."""
+    """The payload of `webhook.deliver`, written by `send_webhook`. id: the message's id."""
 
     endpoint: str
     id: str
@@ -53,7 +52,7 @@ class DueDelivery:
     data: Any
 
     def body(self) -> bytes:
-        """The body, which is signed: the same bytes at each attempt."""
+        """The signed body: the same bytes at each attempt."""
         content = {"type": self.type, "timestamp": self.timestamp, "data": self.data}
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -88,7 +87,7 @@ def declare(handlers: Handlers, how: DeliveryRules) -> None:
         try:
             answer = await client.ask(_request(endpoint, delivery, ctx, how))
         except (TargetRefused, TargetUnreachable, SettingsError) as error:
-            # All of these can be corrected by the endpoint's owner or an operator, so retry.
+            # The endpoint's owner or an operator can correct each of these errors, so retry.
             known.failed(endpoint, None, str(error))
             raise Retry(reason=str(error)) from error
         return _judged(known, endpoint, answer, ctx, how)

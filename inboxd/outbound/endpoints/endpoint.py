@@ -1,12 +1,11 @@
 """One endpoint in one worker: its URL, its signatures, and the results of its deliveries.
 
-Owns when an endpoint is recorded as failing or recovered, or has to be disabled. Promises that only
-answers of its present URL count; that a success in any worker ends the failures before it, in
-whatever order workers write; and that a change applies here at once and is `unwritten` until the
-table has it. Known limit: a failure is recorded after some seconds without a success here, so an
-endpoint that alternates between failure and success is rarely written, and does not count as
-failing.
-*See:* `book`, which has all endpoints; `inboxd.engine.endpoints`, which writes and reads the table.
+Decides when an endpoint is recorded as failing or recovered, and when it is disabled. Promises that
+only answers of its present URL count; that a success in any worker ends earlier failures, in any
+order of writes; and that a change applies here at once and is `unwritten` until the table has it.
+Known limit: a failure is recorded only after some seconds without a success here, so an endpoint
+that alternates between failure and success does not count as failing. *See:* `book`, which has all
+endpoints; `inboxd.engine.endpoints`, which writes and reads the table.
 """
 
 from collections import Counter
@@ -18,8 +17,8 @@ from inboxd.model.endpoints import WrittenEndpoint
 from inboxd.signatures.contract import Key
 from inboxd.signatures.standard_webhooks import StandardWebhooksVerifier
 
-# Changes to write: the endpoint fails; it recovered; a delivery succeeded; it has to be disabled,
-# since it failed for too long, or since it answered 410.
+# Changes to write: the endpoint fails; it has recovered; a delivery succeeded; it must be disabled,
+# since it failed for too long ("failures") or answered 410 ("gone").
 News = Literal["failing", "recovered", "succeeded", "failures", "gone"]
 
 Ending = Literal["succeeded", "failed"]
@@ -31,10 +30,10 @@ _STEADY_SECONDS, _SUCCESS_SECONDS = 5.0, 60.0
 
 
 class ServedEndpoint:
-    """One endpoint; all times are passed in, in seconds of a monotonic clock."""
+    """One endpoint; callers pass all times, in seconds of a monotonic clock."""
 
     def __init__(self, written: WrittenEndpoint, now: float) -> None:
-        """`written`: its row in the table; `now`: when the row was read."""
+        """`written`: its row in the table; `now`: the time of its reading."""
         self.written = written
         # The reason why requests cannot be signed, if there is one.
         self.trouble = ""
@@ -43,14 +42,14 @@ class ServedEndpoint:
         self.status: int | None = None
         self.reason = ""
         self._success_status = 0
-        # Time of this worker's newest success that the table has.
+        # Time of this worker's newest success that is in the table.
         self._noted_success = -inf
-        # For the metrics: ended deliveries since the last call of `counts`, by outcome.
+        # For the metrics: deliveries ended since the last call of `counts`, by outcome.
         self._counts: Counter[Ending] = Counter()
         self._noted = -inf
         self._gone = False
         self._first_failure: float | None = None
-        # The beginning of the failures, as this worker wrote it.
+        # Begin of the failures, as written by this worker.
         self._wrote_since = -inf
         self._last_success = self._last_failure = -inf
         self._since = self._failing_since(now)
@@ -69,7 +68,7 @@ class ServedEndpoint:
     def learn(self, written: WrittenEndpoint, now: float) -> "ServedEndpoint":
         """Apply a new row; returns this endpoint, or a new one if the URL has changed.
 
-        now: when the row was read.
+        now: the time of its reading.
         """
         if written.url != self.written.url:
             other = ServedEndpoint(written, now)
@@ -86,7 +85,7 @@ class ServedEndpoint:
         elif (was_failing and self._since is None) or (
             first is not None and self._told_success > first
         ):
-            self._first_failure = None  # another worker had a success: count failures anew
+            self._first_failure = None  # another worker had a success: count failures from 0
         return self
 
     # ------------------------------------------------------------------------------- deliveries
@@ -124,7 +123,7 @@ class ServedEndpoint:
     # -------------------------------------------------------------------- changes to the table
 
     def unwritten(self, now: float) -> News | None:
-        """The change that has to be written now."""
+        """The change that must be written now."""
         after = self.written.disable_after
         news: News | None = None
         if not self.written.enabled:
@@ -158,7 +157,7 @@ class ServedEndpoint:
         self._noted_success = max(self._noted_success, at)
 
     def is_watched(self, now: float) -> bool:
-        """Whether a change has to be written, now or soon, even if no delivery ends."""
+        """Whether a change must be written, now or soon, even if no delivery ends."""
         waits = self._first_failure is not None and self._since is None and self.written.enabled
         return waits or self.unwritten(now) is not None
 
@@ -178,13 +177,13 @@ class ServedEndpoint:
         return self._success_status, now - self._last_success
 
     def recovered_by(self, now: float) -> tuple[int | None, float]:
-        """Like `success`, for the success that ended the failures; None: the table has it."""
+        """Like `success`, for the success that ended the failures; None: it is in the table."""
         if self._since is not None and self._last_success > self._since:
             return self.success(now)
         return None, now - self._told_success
 
     def failing_for(self, now: float) -> float:
-        """Seconds since the failures began; 0 if there are none."""
+        """Seconds since the failures began; 0 without failures."""
         return 0.0 if self._since is None else now - self._since
 
     def _forget(self) -> None:
