@@ -19,7 +19,7 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup constraints check docs fmt test test-brokers test-databases test-gate test-large test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist wheel clean
+.PHONY: help setup constraints check docs fmt test test-benchmarks test-brokers test-databases test-gate test-large test-lowest test-long test-plans test-pooler test-screens test-matrix steady ready chaos demo demo-bets demo-accounts screenshots bench profile dist wheel clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,18 +68,21 @@ fmt: $(READY) ## format, and mend what can be mended
 test test-large test-long test-plans test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES)
 
 # Many interpreters start here: where the environment says so, each would compile everything again.
-steady test test-brokers test-databases test-gate test-long test-plans test-pooler test-screens: export PYTHONDONTWRITEBYTECODE :=
+steady test test-benchmarks test-brokers test-databases test-gate test-long test-plans test-pooler test-screens: export PYTHONDONTWRITEBYTECODE :=
 
 # Tests mostly wait: three processes keep two cores busy, each with a server of its own; the long ones work.
 # OPTIONS: more of pytest's. JOBS=0: one after the other, as on a server that is given, whose roles and
 # locks all would share.
-JOBS ?= $(if $(INBOXD_TEST_DSN),0,$(if $(filter test-long,$@),2,3))
+JOBS ?= $(if $(INBOXD_TEST_DSN),0,$(if $(filter test-long test-benchmarks,$@),2,3))
 SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder $(OPTIONS)
 
 # What this run was told is not for a make that a test runs.
 unexport COUNT JOBS LOAD LONG OPTIONS TESTS
 
-# Tests that need a broker's server, Debian's PostgreSQL or a browser, and those of the gate, are targets of their own.
+# Tests that need a broker's server, Debian's PostgreSQL or a browser, those of plans and of benchmarks,
+# and those of the gate are targets of their own.
+BENCHMARKS := tests/benchmarks
+PLANNED := tests/plans
 BROKERS := tests/brokers tests/messages tests/relays tests/examples/test_inventory_rabbitmq.py tests/examples/test_orders_sources.py
 DATABASES := tests/databases
 GATE := tests/gate
@@ -87,10 +90,13 @@ SCREENS := tests/browser tests/screens
 
 # TESTS: folders, files or tests, quoted for the shell where they need it; nothing means all.
 test: $(READY) ## every test but those of the targets below (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin TESTS= JOBS=3)
-	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(if $(LOWEST),$(OLD)) $(or $(TESTS),$(patsubst %,--ignore=%,$(BROKERS) $(DATABASES) $(GATE) $(SCREENS)))
+	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(if $(LOWEST),$(OLD)) $(or $(TESTS),$(patsubst %,--ignore=%,$(BENCHMARKS) $(BROKERS) $(DATABASES) $(GATE) $(PLANNED) $(SCREENS)))
 
 test-brokers: $(READY) ## the tests that need RabbitMQ, NATS or Kafka's mock (QUICK='not soak': long ones, too)
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(BROKERS))
+
+test-benchmarks: $(PEERS) ## the benchmarks and the peers' part of them with few rows (QUICK='not soak')
+	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(BENCHMARKS))
 
 test-databases: $(READY) ## the tests on databases as they are: restored, published, renamed, guarded, shared
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(DATABASES))
@@ -101,7 +107,7 @@ test-gate: $(READY) ## the tests of the gate itself
 test-screens: $(READY) ## the tests of the screens' pages, also in a browser
 	@$(BIN)/pytest -m '$(QUICK)' $(SIDE_BY_SIDE) $(or $(TESTS),$(SCREENS))
 
-QUICK := not long and not states
+QUICK := not long
 
 # Old versions warn of newer ones of what they need themselves, and structlog's of a traceback that is a text
 # where logs are not configured.
@@ -119,11 +125,10 @@ LONG ?= long
 test-long: $(PEERS) ## the long tests, within an hour on two cores (LONG='long and not soak')
 	@$(BIN)/pytest -m '$(LONG)' $(SIDE_BY_SIDE) $(TESTS)
 
-# What `make test` leaves out: PLANS='states and not long'
 PLANS ?= not long
 
 test-plans: $(READY) ## the plans of all statements in all states of statistics (POSTGRES=/usr/lib/postgresql/15/bin)
-	@$(BIN)/pytest -m '$(PLANS)' -k 'not fewstates' $(SIDE_BY_SIDE) $(or $(TESTS),tests/plans)
+	@$(BIN)/pytest -m '$(PLANS)' $(SIDE_BY_SIDE) $(or $(TESTS),$(PLANNED))
 
 # Ten million rows in sixty days; forty million with DAYROWS=666667.
 test-large: $(READY) ## lists, pages, totals and statements on ten million rows in sixty days, by hand (DAYROWS=166667)

@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from gate import base, debt
@@ -68,11 +69,14 @@ def _run(settings: Settings, began: float) -> int:
     def seconds_left() -> float:
         return settings.deadline - _REPORT_SECONDS - (time.monotonic() - began)
 
+    def until_second_looks() -> float:
+        return seconds_left() - settings.second_looks
+
     ran: list[Ran] = []
     interrupted = False
     with Metronome() as metronome:
         try:
-            for each in _run_all(settings, choice, folder, seed, seconds_left):
+            for each in _run_all(settings, choice, folder, seed, until_second_looks):
                 ran.append(each)
                 _show(each)
             judged = look_again(ran, folder, seed, metronome, seconds_left)
@@ -88,6 +92,9 @@ def _run(settings: Settings, began: float) -> int:
     new = debt.new_lines(judged, owed)
     summary = Summary(title, ran, judged, owed, new, seed, folder, interrupted, notes)
     done = dict.fromkeys(each.stage.slice for each in ran if each.stage.slice)
+    for each in ran:
+        if each.postponed:
+            done.pop(each.stage.slice, None)
     _write(folder, summary, new_line(tested_commit(), done, time.monotonic() - began))
     say("\n".join(summary.lines()))
     return _INTERRUPTED if interrupted else min(summary.failed, 1)
@@ -107,19 +114,44 @@ def _run_all(
         if set_up.is_red:
             return
     always = [each for each in settings.stages if not each.slice]
-    touched = [each for each in settings.stages if each.slice in choice.touched]
-    turn = [each for each in settings.stages if each.slice in choice.turn]
-    for stage in (*always, *touched, *turn):
-        if stage in turn and whole - seconds_left() > settings.slices_begin_within:
-            say(f"{stage.name}: not run, since too much time has passed; a later gate runs it")
-            continue
-        limit = min(stage.limit, seconds_left())
-        if limit <= 0:
+    took = 0.0
+    for stage in always:
+        if (limit := min(stage.limit, seconds_left())) <= 0:
             yield Ran(stage, 0.0, None, "not run: no time was left", folder)
             continue
         yield (ran := run_stage(stage, folder, stage.file_name, limit, seed))
+        took += ran.seconds
         if ran.is_red and stage.ends_early:
             return
+    usual = sum(each.usual for each in always)
+    slowness = max(1.0, took / usual) if usual else 1.0
+    for name in (*choice.touched, *choice.turn):
+        passed = whole - seconds_left()
+        for stage in [each for each in settings.stages if each.slice == name]:
+            if name in choice.turn and passed > settings.slices_begin_within:
+                yield _postponed(stage, folder, f"since {passed:.0f} s have passed")
+            else:
+                yield _run_slice(stage, folder, seed, slowness, seconds_left())
+
+
+def _run_slice(stage: Stage, folder: Path, seed: str, slowness: float, left: float) -> Ran:
+    """Run a stage of a slice, if there is time.
+
+    A slow machine must not make a slice red: the stage begins only if its usual time, scaled, is
+    left. Otherwise it is postponed, and so is a stage that has not ended when no time is left.
+    """
+    if left <= (needed := stage.usual * slowness):
+        why = f"it needs about {needed:.0f} s, and {max(left, 0.0):.0f} s are left"
+        return _postponed(stage, folder, why)
+    ran = run_stage(stage, folder, stage.file_name, min(stage.limit, left), seed)
+    if ran.was_ended and left < stage.limit:
+        return replace(ran, trouble="", postponed=f"it had not ended after {ran.seconds:.0f} s")
+    return ran
+
+
+def _postponed(stage: Stage, folder: Path, why: str) -> Ran:
+    """A stage that a later gate runs."""
+    return Ran(stage, 0.0, None, "", folder, postponed=why)
 
 
 def _set_up(settings: Settings, folder: Path, seed: str, seconds: float) -> Ran:

@@ -29,7 +29,8 @@ class Ran:
     """The result of a stage.
 
     results: None if the stage has no tests. trouble: why the stage is red, whatever its tests say;
-    "" if it is not. was_ended: whether it exceeded its limit.
+    "" if it is not. was_ended: whether it exceeded its limit. postponed: why a later gate runs it;
+    "" if this one did.
     """
 
     stage: Stage
@@ -38,6 +39,7 @@ class Ran:
     trouble: str
     log: Path
     was_ended: bool = False
+    postponed: str = ""
 
     @property
     def is_red(self) -> bool:
@@ -58,7 +60,12 @@ def child_environment(seed: str, kept: Path | None = None) -> dict[str, str]:
 
 def variables(seed: str) -> dict[str, str]:
     """Variables that change a stage's result: seed, no skipped test, Hypothesis' profile of CI."""
-    return {"CI": "true", "INBOXD_TEST_EVERYTHING": "1", "INBOXD_TEST_SEED": seed}
+    return {
+        "CI": "true",
+        "INBOXD_TEST_EVERYTHING": "1",
+        "INBOXD_TEST_PATIENCE": "3",  # only a wrong program needs the whole wait
+        "INBOXD_TEST_SEED": seed,
+    }
 
 
 def run_stage(

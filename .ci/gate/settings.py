@@ -14,7 +14,7 @@ SETTINGS = ROOT / ".ci/gate.toml"
 
 _PYTHONS = ("3.14", "3.13", "3.12", "3.11")
 _KEYS = {"deadline", "needs_root", "leftovers", "program", "environment", "stage"}
-_KEYS |= {"slices_begin_within", "everything", "touches"}
+_KEYS |= {"slices_begin_within", "second_looks", "everything", "touches"}
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,15 @@ class Leftovers:
 class Stage:
     """A part of the run: arguments of make, and a limit in seconds.
 
-    pytest: whether its results are read test by test. ends_early: whether the run ends if it is
-    red. slice: the slice that it belongs to; "" if it runs each time.
+    usual: its seconds on two quiet cores. pytest: whether its results are read test by test.
+    ends_early: whether the run ends if it is red. slice: the slice that it belongs to; "" if it
+    runs each time.
     """
 
     name: str
     make: tuple[str, ...]
     limit: float
+    usual: float = 0.0
     pytest: bool = True
     ends_early: bool = False
     slice: str = ""
@@ -66,7 +68,8 @@ class Settings:
 
     needs_root: whether tests skip themselves unless they run as root. touches: slices, with the
     patterns of the files that touch each. everything: patterns of files that touch all slices.
-    slices_begin_within: seconds after which an untouched slice does not begin.
+    slices_begin_within: seconds after which an untouched slice does not begin. second_looks:
+    seconds before the deadline that are kept for second looks.
     """
 
     deadline: float
@@ -78,6 +81,7 @@ class Settings:
     touches: Mapping[str, tuple[str, ...]]
     everything: tuple[str, ...]
     slices_begin_within: float
+    second_looks: float
 
 
 def read_settings() -> Settings:
@@ -106,6 +110,7 @@ def read_settings() -> Settings:
         touches,
         tuple(told.get("everything", ())),
         told.get("slices_begin_within", told["deadline"]),
+        told.get("second_looks", 0),
     )
 
 

@@ -82,11 +82,13 @@ class Summary:
 def stage_line(ran: Ran) -> str:
     """A stage with its seconds and its counts."""
     counts = []
+    if ran.postponed:
+        counts.append(f"postponed, {ran.postponed}")
     if ran.results:
         counts.append(f"{ran.results.passed} passed")
         if ran.results.failures:
             counts.append(f"{len(ran.results.failures)} failed")
-    else:
+    elif not ran.postponed:
         counts.append("failed" if ran.trouble else "passed")
     if ran.trouble:
         counts.append(f"RED: {ran.trouble} ({ran.log})")

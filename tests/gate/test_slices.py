@@ -1,4 +1,7 @@
-"""Slices: the gate runs those that the change touches, and the one that ran longest ago."""
+"""Slices: the gate runs those that the change touches, and the one that ran longest ago.
+
+A slice without enough time is postponed, which is not red.
+"""
 
 import pytest
 
@@ -118,12 +121,74 @@ def test_an_untouched_slice_that_would_begin_too_late_is_left_out(sliced: Projec
     assert (sliced.runs / "latest/ledger.tsv").read_text().split("\t")[2] == "b"
 
 
+def test_a_touched_slice_stays_touched_until_it_runs(sliced: Project) -> None:
+    green(sliced, "a,b,c")
+    sliced.write("b/file")
+    sliced.commit("a change of b")
+    green(sliced, "a")
+    sliced.write("c/file")
+    sliced.commit("a change of c")
+    assert ran(sliced) == {"a", "b", "c"}
+
+
+def test_a_slice_that_needs_more_time_than_is_left_is_postponed(sliced: Project) -> None:
+    sliced.settings = sliced.settings.replace('slice = "b"', 'slice = "b"\nusual = 3600')
+    sliced.begin()
+    found = sliced.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (0, "3 passed, 0 failed"), found.output
+    [line] = found.about("b ")
+    assert "postponed, it needs about 3600 s" in line
+    assert (sliced.runs / "latest/ledger.tsv").read_text().split("\t")[2] == "a,c"
+
+
+def test_a_slow_machine_postpones_a_slice_in_proportion(sliced: Project) -> None:
+    sliced.settings = sliced.settings.replace('slice = "b"', 'slice = "b"\nusual = 300')
+    sliced.settings = sliced.settings.replace("limit = 60", "limit = 60\nusual = 0.001", 1)
+    sliced.begin()
+    found = sliced.call("bash", ".ci/run")
+    assert found.code == 0, found.output
+    assert "postponed" in found.about("b ")[0]
+
+
+HANGS = "import time\ndef test_it():\n    time.sleep(3600)\n"
+
+
+def test_a_slice_that_has_not_ended_in_time_is_postponed(sliced: Project) -> None:
+    """Its limit has not passed: it might have ended, so it is not red."""
+    sliced.write("planted/test_c.py", HANGS)
+    sliced.settings = sliced.settings.replace("deadline = 600", "deadline = 100\nsecond_looks = 20")
+    sliced.begin()
+    found = sliced.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (0, "3 passed, 0 failed"), found.output
+    assert "postponed, it had not ended after" in found.about("c ")[0]
+    assert (sliced.runs / "latest/ledger.tsv").read_text().split("\t")[2] == "a,b"
+
+
+def test_a_slice_beyond_its_limit_is_red(sliced: Project) -> None:
+    sliced.write("planted/test_c.py", HANGS)
+    sliced.settings = sliced.settings.replace('limit = 60\nslice = "c"', 'limit = 5\nslice = "c"')
+    sliced.begin()
+    found = sliced.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (1, "3 passed, 1 failed"), found.output
+    assert "RED: it did not end within 5 seconds" in found.about("c ")[0]
+
+
+def test_a_failure_before_a_slice_is_postponed_is_red(sliced: Project) -> None:
+    sliced.write("planted/test_c.py", f"def test_fails():\n    assert False\n\n{HANGS}")
+    sliced.settings = sliced.settings.replace("deadline = 600", "deadline = 100\nsecond_looks = 20")
+    sliced.begin()
+    found = sliced.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (1, "3 passed, 1 failed"), found.output
+    assert "red again, alone" in found.about("RED")[0]
+
+
 FAILS = "def test_it():\n    assert False, 'it never worked'\n"
 
 
 def test_a_red_test_of_an_untouched_slice_is_inherited_if_it_was_red_before(
     sliced: Project,
 ) -> None:
+    green(sliced, "a,b,c")
     sliced.write("planted/test_a.py", FAILS)
     sliced.commit("it is red")
     green(sliced, "b,c")
@@ -140,6 +205,7 @@ def test_a_red_test_of_an_untouched_slice_is_inherited_if_it_was_red_before(
 
 
 def test_a_new_red_test_of_an_untouched_slice_is_red(sliced: Project) -> None:
+    green(sliced, "a,b,c")
     green(sliced, "b,c")
     sliced.write("planted/test_a.py", FAILS)
     sliced.commit("a change whose effect nobody foresaw")

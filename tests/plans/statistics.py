@@ -51,13 +51,6 @@ COURSES: Courses = (
     ),
 )
 STATES = tuple(name for course in COURSES for _, name in course)
-# Two states that differ most: plans made for empty tables run in full ones.
-FEW = (
-    (
-        ("fill vacuum analyze new", GOOD),
-        ("empty few vacuum new plan empty fill", "planned when emptied and vacuumed"),
-    ),
-)
 # Behind a pooler a statement is planned each time, by the statistics of that moment.
 POOLED = (
     (

@@ -11,7 +11,7 @@ import pytest
 
 from inboxd.embedded import Server
 from tests.plans.statements import DAEMON, HANDLER, OPERATOR, PRODUCER, SQL
-from tests.plans.statistics import COURSES, FEW, GOOD, POOLED, Touched, touched
+from tests.plans.statistics import COURSES, GOOD, POOLED, Touched, touched
 from tests.support import Database, ExternalServer
 
 pytestmark = pytest.mark.anyio
@@ -103,9 +103,8 @@ _READS = re.compile(
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(FEW, id="fewstates"),
-        pytest.param(COURSES, id="all states", marks=pytest.mark.states),
-        pytest.param(POOLED, id="pooled", marks=pytest.mark.states),
+        pytest.param(COURSES, id="all states"),
+        pytest.param(POOLED, id="pooled"),
     ],
 )
 async def found(
