@@ -60,7 +60,7 @@ async def test_a_timeout_ends_the_process(inbox: Inbox, tmp_path: Path) -> None:
         "command", "test.dying_process", {"path": str(path), "how": "hang"}, max_attempts=1
     )
     [error] = errors_of(await inbox.dead("command", row_id))
-    assert "HandlerTimeout: ran longer than its timeout of 5 s" in error["error"]
+    assert "HandlerTimeout: ran longer than its timeout of 20 s" in error["error"]
     for pid in _pids(path):
         await _gone(pid)
 

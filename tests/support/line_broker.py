@@ -121,7 +121,7 @@ class LineBroker:
 
     def _answer(self, writer: asyncio.StreamWriter, answer: dict[str, object]) -> None:
         """Answer, if the connection is still open."""
-        if writer in self._open:
+        if writer in self._open and not writer.transport.is_closing():
             writer.write(json.dumps(answer).encode() + b"\n")
 
 

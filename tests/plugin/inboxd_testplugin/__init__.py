@@ -394,7 +394,7 @@ class Process(BaseModel):
     how: str
 
 
-@handlers.command("test.dying_process", executor="process", timeout="5s", retry=QUICK)
+@handlers.command("test.dying_process", executor="process", timeout="20s", retry=QUICK)
 def dying_process_command(command: Process) -> str:
     """Write its pid to a file, and then hang, end itself, raise, or use its standard files."""
     with command.path.open("a") as file:
