@@ -353,7 +353,7 @@ def test_too_small_quota_is_reported_with_the_smallest_one(run_cli: Cli, tmp_pat
     assert result.code == 78
     told = "quota (64MiB) must be at least twice segment_size (64MiB), since"
     assert told in result.err
-    assert "give it 128MiB or more" in result.err
+    assert "set quota to 128MiB or more" in result.err
     assert told in " ".join(result.out.split()), "also a line of the checks"
 
 

@@ -245,7 +245,7 @@ def test_reasons_of_broken_spool_and_lost_source_are_withheld_from_viewers(
 def test_viewer_sees_that_errors_are_withheld(cli: Cli, become: Become) -> None:
     become("viewer")
     assert cli("events", "show", "1", "--json").json["withheld"] == ["errors", "progress"]
-    assert "may not read: errors, progress" in cli("events", "show", "1").err
+    assert "This role cannot read: errors, progress." in cli("events", "show", "1").err
 
 
 @pytest.mark.usefixtures("source")

@@ -18,7 +18,7 @@ def test_incomplete_list_says_how_far_it_looked(cli: Cli, sql: Sql) -> None:
     assert (found["looked_at"], found["next"]) == (2, ids[2])
     assert found["looked_back_to"].startswith(f"{created:%Y-%m-%dT%H:%M:%S}")
     told = cli(*wanted).err
-    assert "Looked at rows back to" in told
+    assert "Looked back to" in told
     assert "(2 rows): 0 found; --look N looks further." in told
     assert f"There may be more: add --after {ids[2]}" in told
 
