@@ -67,7 +67,7 @@ class Survey:
 
 
 def soonest(waits: Iterable[float | None]) -> float | None:
-    """The shortest of these waits; None if there is none."""
+    """The shortest of these waits; None if all are None."""
     return min((each for each in waits if each is not None), default=None)
 
 

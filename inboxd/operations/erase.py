@@ -190,9 +190,8 @@ async def require_rights(session: Session) -> None:
 def errors_after() -> str:
     """Return the errors that an erased row gets, as JSON text."""
     at = datetime.now(UTC).isoformat()
-    return orjson.dumps(
-        [{"at": at, "error": "Erased: the contents of this row were erased"}]
-    ).decode()
+    # The function `is_erased` of the schema compares this text.
+    return orjson.dumps([{"at": at, "error": "Erased: what this row said was erased"}]).decode()
 
 
 def _counter(about: About, status: str) -> Counter[str]:

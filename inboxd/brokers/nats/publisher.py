@@ -5,7 +5,7 @@ its event and its subject (`Nats-Msg-Id`), so that a stream stores a repetition 
 (`duplicates`) only once, which counts as a confirmation. A page that is cancelled or fails cuts the
 connection: nothing of it is sent later. NATS gives the same answer ("no responders") for a subject
 that no stream takes, for a stream without a leader, and while it starts or stops. So JetStream is
-asked which stream takes the subject: if there is none, the message is refused; if there is one, or
+asked which stream takes the subject. Without such a stream the message is refused; with one, or if
 no answer comes in time, the broker is unavailable, which spends no attempt.
 Known limits: the message is refused in all these cases if the user is not allowed to ask
 (`$JS.API.STREAM.NAMES`), if the user's account has no JetStream, or if the stream belongs to
@@ -210,7 +210,7 @@ class NatsPublisher:
                 )
 
     def lost(self) -> None:
-        """Wake the waiting `publish`."""
+        """Wake a `publish` that waits: the connection is lost."""
         self._page.ended.set()
 
 

@@ -262,7 +262,7 @@ class Published:
     def refuse(self, id: str, to: str, refusal: MessageRefused) -> None:
         """Refuse the next message with this id and routing key.
 
-        Raises ValueError if there is none.
+        Raises ValueError if no such message is left.
         """
         for delivery in range(self._looked, len(self._sent)):
             message = self.messages[self._sent[delivery]]

@@ -81,6 +81,6 @@ class RelayProcessing:
             await relay.finish()
 
     async def close(self) -> None:
-        """Close the unused connections."""
+        """Close all connections that are unused."""
         for relay in self._relays:
             await relay.close()

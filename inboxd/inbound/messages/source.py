@@ -164,7 +164,7 @@ class SourceReader:
     # --------------------------------------------------------------------- pauses and the lease
 
     def _paused(self) -> str | None:
-        """The pause that stops this source, as a text; None: there is none."""
+        """The pause that stops this source, as a text; None: it is not paused."""
         controls = self._parts.controls
         if self.name in controls.named("source"):
             return f"the source is paused; inboxd resume source {self.name}"
