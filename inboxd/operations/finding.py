@@ -225,10 +225,16 @@ class ListRequest:
         # Reserve the start costs of all walks first, so that a walk of many days has a budget left.
         beginning = _BLOCKS_A_DAY * sum(each.days for each in waiting)
         left = (self._blocks - beginning) / len(waiting)
-        days = walk.days if walk.created is None else self.days_from(walk.created)
-        blocks_a_row = walk.blocks_a_row + self._blocks_besides(days)
+        blocks_a_row = walk.blocks_a_row + self._blocks_besides(self._days_since(walk))
         rows = min(walk.rows, int(left / blocks_a_row), self._look - self._looked)
         return max(1, rows) if walk.fresh else rows
+
+    def _days_since(self, walk: Walk) -> float:
+        """Estimate the days since the rows were created that the next look of a walk meets."""
+        if walk.created is not None:
+            return self.days_from(walk.created)
+        newer = self.newer(walk.below)
+        return walk.days if newer is None else max(walk.days, self.days_from(newer[0]))
 
     async def walks(self, below: int, index: Index | None) -> list[Walk]:
         """Return the walks that together visit all rows that may match. index: the view's index."""
