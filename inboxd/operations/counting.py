@@ -50,14 +50,16 @@ async def count_found(
     wanted: Filter,
     look: int | None = None,
     seconds: float = float("inf"),
+    requests: float = float("inf"),
 ) -> FoundNumbers:
     """Count the rows that match the filter.
 
-    look: the most rows to look at. seconds: after this time, it looks at no further rows.
+    look: the most rows to look at. seconds: after this time, it looks at no further rows. requests:
+    the most requests of `find`, which has the bound in blocks of each.
     """
     look, begun = look or LOOKED_AT, monotonic()
     unsettled, settled = Counter[str](), Counter[str]()
-    looked, below = 0, None
+    looked, below, asked = 0, None, 0
     while True:
         found = await find(
             *(session, table, wanted),
@@ -68,8 +70,9 @@ async def count_found(
         )
         for row in found.rows:
             (unsettled if row["finished_at"] is None else settled)[row["status"]] += 1
-        looked, below = looked + found.looked, found.next
-        if below is None or looked >= look or monotonic() - begun >= seconds:
+        looked, below, asked = looked + found.looked, found.next, asked + 1
+        spent = looked >= look or asked >= requests or monotonic() - begun >= seconds
+        if below is None or spent:
             break
     how = Exactness.EXACT if below is None else Exactness.AT_LEAST
     running = Number(unsettled[Status.RUNNING], how)

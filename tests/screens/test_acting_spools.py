@@ -172,7 +172,7 @@ async def test_a_folder_is_discarded_if_unchanged_and_without_a_process(
     owner.release()
     spool(tmp_path, receipt()).release()
     changed = await confirm(ada, asked, **LOST)
-    assert (changed.status_code, "2 wait there now" in changed.text) == (409, True)
+    assert (changed.status_code, "2 receipts wait there now" in changed.text) == (409, True)
     assert (folder.exists(), await audit(database)) == (True, [])
     told = await act(ada, FOLDER, **LOST)
     assert told == f"Discarded: folder {GONE}. Receipts that waited there: 2."

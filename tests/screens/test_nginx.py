@@ -103,7 +103,7 @@ async def proxies(
         )
         passed = "proxy_pass http://127.0.0.1:8799"
         written = {
-            "users": (_block("nginx", "takes /ops off"), behind["users"]),
+            "users": (_block("nginx", "removes /ops"), behind["users"]),
             "keeps": (keeps, behind["passwords"]),
             "strips": (keeps.replace(f"{passed};", f"{passed}/;"), behind["passwords"]),
         }

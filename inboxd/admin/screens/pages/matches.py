@@ -1,7 +1,8 @@
 """The number of rows that match a filter, beside its button.
 
-Promises that counting looks at no more than `_MOST` rows, stops after `_MOST_SECONDS`, and begins
-only if enough of the page's time is left; so the number may be a lower bound, which it says.
+Promises that counting looks at no more than `_MOST` rows by at most `_MOST_REQUESTS`, stops after
+`_MOST_SECONDS`, and begins only if enough of the page's time is left; so the number may be a lower
+bound, which it says.
 All visitors with the same filter share it for `_FRESH_SECONDS`.
 *See:* `operations/counting.py`, `store/batch_listing.py`.
 """
@@ -23,6 +24,7 @@ from inboxd.store.wakeups import HotTable
 
 _FRESH_SECONDS: Final = 15.0
 _MOST: Final = 10_000
+_MOST_REQUESTS: Final = 2
 _MOST_SECONDS: Final = 1.0
 _LEFT_SECONDS: Final = 3.0
 
@@ -44,7 +46,8 @@ async def matching_rows(
         left = anyio.current_effective_deadline() - anyio.current_time()
         if left < _LEFT_SECONDS:
             return None
-        return (await count_found(visit.session, table, wanted, _MOST, _MOST_SECONDS)).total
+        bounds = (_MOST, _MOST_SECONDS, _MOST_REQUESTS)
+        return (await count_found(visit.session, table, wanted, *bounds)).total
 
     key = ("matches", table, wanted.tenant, asked)
     return await visit.shared.get(visit.session, key, _FRESH_SECONDS, read)
