@@ -219,7 +219,7 @@ async def test_chosen_deliveries_are_resent_once_with_their_message_ids(
     ):
         refused = await ada.get(f"/act/endpoint/resend?name=acme&{ids}")
         assert (refused.status_code, told in refused.text) == (409, True)
-    assert (await ada.get("/act/endpoint/resend?name=acme&id=1")).status_code == 404
+    assert (await ada.get("/act/endpoint/resend?name=acme&id=9999")).status_code == 404
     assert (await ada.get("/act/endpoint/resend?name=acme")).status_code == 400
 
 
