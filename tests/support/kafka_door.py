@@ -3,7 +3,8 @@
     async with door(kafka, tmp_path, mechanism="SCRAM-SHA-512") as proxy:
         broker = kafka.broker(servers=[proxy.address], ...)
 
-The proxy serves in the test's own loop. The broker advertises the proxy instead of itself.
+The proxy serves in a loop and a thread of its own: uvloop does not end after a TLS connection that
+Kafka's client has cut. The broker advertises the proxy instead of itself.
 """
 
 import asyncio
@@ -13,6 +14,9 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+
+import anyio
+from anyio.from_thread import start_blocking_portal
 
 from tests.support.certificates import write_signed_certificate
 from tests.support.kafka import MockKafka
@@ -39,25 +43,25 @@ class Door:
         """The file of the authority that has signed its certificate."""
         self.users: list[str] = []
         """The user of each connection that was let in."""
+        self.open: set[asyncio.Task[None]] = set()
+        """The connections that are served."""
         self._target = target
         self._mechanism = mechanism
         self._impostor = impostor
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        to_broker: asyncio.StreamWriter | None = None
-        # The client may close it at any time.
-        with suppress(OSError, asyncio.IncompleteReadError):
-            from_broker, to_broker = await asyncio.open_connection(*self._target)
-            if await self._let_in(reader, writer, from_broker, to_broker):
-                ways = [_carry(reader, to_broker), _carry(from_broker, writer)]
-                tasks = [asyncio.create_task(way) for way in ways]
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in tasks:
-                    task.cancel()
-                await asyncio.wait(tasks)
-        for end in (writer, to_broker):
-            if end is not None:
-                end.close()
+        if (task := asyncio.current_task()) is not None:
+            self.open.add(task)
+            task.add_done_callback(self.open.discard)
+        # The client may close it at any time; `_listening` cancels it.
+        with suppress(OSError, EOFError, asyncio.CancelledError):
+            async with _ends(writer):
+                from_broker, to_broker = await asyncio.open_connection(*self._target)
+                async with _ends(to_broker):
+                    if await self._let_in(reader, writer, from_broker, to_broker):
+                        async with anyio.create_task_group() as both:
+                            both.start_soon(_carry, reader, to_broker, both.cancel_scope)
+                            await _carry(from_broker, writer, both.cancel_scope)
 
     async def _let_in(
         self,
@@ -118,16 +122,27 @@ async def door(
         running.authority = files["authority"]
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(files["certificate"], files["private_key"])
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(_listening(running, context)) as own,
+    ):
+        running.address = f"localhost:{own}"
+        kafka.advertise(1, "localhost", own)
+        try:
+            yield running
+        finally:
+            kafka.advertise(1, host, int(port))
+
+
+@asynccontextmanager
+async def _listening(running: Door, context: ssl.SSLContext | None) -> AsyncIterator[int]:
+    """Serve; the value is the port."""
     server = await asyncio.start_server(running.serve, "127.0.0.1", 0, ssl=context)
-    own = server.sockets[0].getsockname()[1]
-    running.address = f"localhost:{own}"
-    kafka.advertise(1, "localhost", own)
-    try:
-        yield running
-    finally:
-        kafka.advertise(1, host, int(port))
-        server.close()
-        await server.wait_closed()
+    yield server.sockets[0].getsockname()[1]
+    server.close()
+    for task in running.open:
+        task.cancel()
+    await asyncio.gather(*running.open)
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:
@@ -135,11 +150,26 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(size)
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _carry(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, both: anyio.CancelScope
+) -> None:
+    """Carry one direction; its end is that of both."""
     with suppress(OSError):
         while data := await reader.read(65536):
             writer.write(data)
             await writer.drain()
+    both.cancel()
+
+
+@asynccontextmanager
+async def _ends(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+    """Cut the connection after the block."""
+    try:
+        yield
+    finally:
+        writer.transport.abort()
+        with suppress(OSError), anyio.CancelScope(shield=True):
+            await writer.wait_closed()
 
 
 def _handshake(correlation: int, asked: bytes, mechanism: bytes) -> bytes:

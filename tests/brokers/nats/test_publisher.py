@@ -179,7 +179,7 @@ async def test_subjects_without_a_stream_are_refused_and_unanswered_ones_spend_n
     async with publisher_at(broker) as publisher:
         with (
             bounded(),
-            pytest.raises(BrokerUnavailable, match=r"not say within 1 s which .* 'slow\.a'"),
+            pytest.raises(BrokerUnavailable, match=r"not answer within 1 s which .* 'slow\.a'"),
         ):
             await publisher.publish(page, told)
     with safety():

@@ -215,7 +215,7 @@ async def test_a_body_that_is_too_large_is_refused_for_good_alone(
         with safety():
             assert told.confirmed == [0, 1, 3, 4]
         assert told.refused[2].for_good
-        assert "whose body has 2097153 bytes" in str(told.refused[2])
+        assert "its body has 2097153 bytes" in str(told.refused[2])
         await queue.purge()
         await publisher.publish(page, again := Told())
         with safety():
