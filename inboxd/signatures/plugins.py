@@ -56,7 +56,7 @@ def _made(
         told = f"it failed: {why(error, point.module)}"
         raise PluginError(_line(point, told, keys)) from None
     _check(point, made)
-    return made  # type: ignore[no-any-return] # type: ignore[no-any-return] # checked above
+    return made  # type: ignore[no-any-return] # checked above
 
 
 def _check(point: EntryPoint, made: Any) -> None:
